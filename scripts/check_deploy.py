@@ -127,7 +127,7 @@ def check_type(document):
 
 def drain_seconds(config):
     """What `process.drain` is."""
-    boot = (TOP / "services/unslide/src/boot.rs").read_text()
+    boot = (TOP / "unslide/src/boot.rs").read_text()
     usual = re.search(r"ProcessSettings \{.* drain_seconds: (\d+) \}", boot)[1]
     return int(config.get("process", {}).get("drain", usual + "s").removesuffix("s"))
 

@@ -95,16 +95,16 @@ CREATE FUNCTION unslide_stats.buckets(sketch bytea) RETURNS TABLE (value float8,
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     growth CONSTANT float8 := 1.01 / 0.99;
-    place integer := 1;
+    -- Behind the version, the lowest and the highest value.
+    place integer := 17;
     bucket integer := -345;
     read record;
 BEGIN
-    IF get_byte(sketch, 0) NOT IN (1, 2) THEN
-        RAISE EXCEPTION 'a sketch of another form';
+    IF get_byte(sketch, 0) <> 1 THEN
+        RAISE EXCEPTION 'a sketch of another version';
     END IF;
-    -- The second form has the lowest and the highest value first.
-    IF get_byte(sketch, 0) = 2 THEN
-        place := 17;
+    IF length(sketch) = 1 THEN
+        RETURN;
     END IF;
     read := unslide_stats.leb128(sketch, place);
     place := place + read.length;

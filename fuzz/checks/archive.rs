@@ -1,7 +1,7 @@
 //! Any bytes as an upload: unpacked within the limits or refused with a reason.
 
 use std::io::{Cursor, Read};
-use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, UnpackLimits, unpack_upload};
+use unslide_archive::{ArchiveError, Binary, MemberSink, UnpackLimits, unpack_upload};
 
 /// Counts members and throws them away.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! for what it signed.
 
 use unslide_model::{Secret, TenantId};
-use unslide_proto::signed::{SigningKey, VerifyingKey};
+use unslide_signatures::{SigningKey, VerifyingKey};
 
 /// The first line is a key's or a signature's text, the second a tenant, the third a time; the rest is
 /// the record's value.

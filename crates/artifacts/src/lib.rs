@@ -1,7 +1,6 @@
-//! Files at rest: object storage, unpacked uploads, and the local cache of symcaches.
+//! Files at rest: object storage and the local cache of symcaches.
 //!
 //! * [`ObjectStore`]: S3, or, for tests, memory with failure switches; one suite tests both.
-//! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
 //! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, limited, fetched once.
 //! * [`segment`]: bodies of stored reports, many per object, each readable separately.
 //! * [`keys`]: creates and checks all object keys.
@@ -9,11 +8,9 @@
 #![warn(missing_docs)]
 
 mod alias;
-pub mod archive;
 mod cache;
 mod error;
 pub mod keys;
-mod mapped;
 mod object_store;
 mod readings;
 pub mod segment;
@@ -24,7 +21,6 @@ pub use cache::{
     CacheError, CacheLimits, CacheSettings, CacheStats, DerivedContents, Evictions, Hint, SymcacheCache,
 };
 pub use error::StorageError;
-pub use mapped::map_file;
 pub use object_store::{
     Condition, Download, ETag, FetchedFile, FetchedObject, Head, ListingEntry, ListingPage, MOST_PARTS,
     MULTIPART_FROM, ObjectStore, PART_BYTES, Put, StoreStats, StoredObject, hashed_part,

@@ -12,7 +12,6 @@ mod ids;
 pub mod keys;
 pub mod lanes;
 pub mod refused;
-pub mod signed;
 pub mod stacks;
 pub mod topics;
 pub mod trace;

@@ -1,11 +1,10 @@
 //! The common base of all services: configuration, telemetry, traces, the admin server with health and metrics,
-//! the CPU pool, fairness between tenants, child processes and the shutdown. It does not depend on Kafka, databases
+//! the CPU pool, fairness between tenants and the shutdown. It does not depend on Kafka, databases
 //! or object storage.
 
 #![warn(missing_docs)]
 
 pub mod admin;
-pub mod child;
 pub mod config;
 pub mod egress;
 mod errors;
@@ -24,7 +23,7 @@ mod tenants;
 pub mod traces;
 
 pub use config::ConfigProblem;
-pub use errors::{format_causes, panic_text};
+pub use errors::panic_text;
 pub use health::Health;
 pub use host::Host;
 pub use metrics::{MetricFactory, Metrics, sampled};

@@ -1,10 +1,11 @@
 //! Start during an outage: the service waits, reports the reason in its readiness, and starts when the outage is over.
 
-use crate::{Host, format_causes};
+use crate::Host;
 use parking_lot::Mutex;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_model::format_causes;
 
 /// The interval between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -40,7 +40,9 @@ pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
-pub use tenants::{app_settings, app_signals, audit, erasure, figures, key_erasures, keys, persons};
+pub use tenants::{
+    accounts, app_settings, app_signals, audit, erasure, figures, key_erasures, keys, persons,
+};
 pub use uuid::Uuid;
 
 /// The result of everything here.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_proto::signed::{SignedPurpose, VerifyingKey};
+use unslide_signatures::{SignedPurpose, VerifyingKey};
 
 /// The longest time by which a record may be signed before, and after, it arrives at the broker.
 const CLOCK_TOLERANCE_MILLIS: i64 = 300_000;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::{Headers, RecordRef};
     use unslide_model::Secret;
-    use unslide_proto::signed::{Signer, SigningKey};
+    use unslide_signatures::{Signer, SigningKey};
 
     const AT: i64 = 1_700_000_000_000;
 

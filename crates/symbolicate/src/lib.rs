@@ -9,6 +9,7 @@ mod derived;
 pub mod dyld_cache;
 mod engine;
 mod explain;
+mod feature;
 pub mod grouping;
 mod javascript;
 mod json;
@@ -31,6 +32,7 @@ pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
     ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain_report, explain_with_derived,
 };
+pub use feature::SymbolizerFeature;
 pub use javascript::{
     BundleIdentity, FunctionSource, build_for as build_source_map, read_map_source, with_debug_id,
 };

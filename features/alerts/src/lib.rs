@@ -1,17 +1,15 @@
 //! Alerts: rules of tenants, the events that fulfil them, and the messages about these, with mails to recipients.
 //!
-//! `store` has the statements, `operations` the API, `pages` the console, `commands` the command line, and `sending` what delivers
-//! messages.
+//! `store` has the statements, `operations` the API, `pages` the console, and `sending` what delivers messages.
+//! The package `commands` beside this one has the command line.
 
 mod acknowledge_link;
-mod commands;
 mod operations;
 mod pages;
 mod receiver_policy;
 mod sending;
 pub mod store;
 
-pub use commands::ALERT_COMMANDS;
 pub use sending::{AlertSender, AlertTopic, Alerts};
 
 use axum::Extension;

@@ -3,15 +3,9 @@
 //! The package `formats` has them.
 
 use unslide_api::feature::ApiFeature;
-pub use unslide_apple_reports_formats::READERS;
-use unslide_feature::{Feature, SymbolizerFeature};
+pub use unslide_apple_reports_formats::{NAME, READERS, SYMBOLIZER};
+use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
-
-/// The name of the feature.
-pub const NAME: &str = "apple-reports";
-/// Its readers, which commands without a server use as well.
-pub const SYMBOLIZER: SymbolizerFeature =
-    SymbolizerFeature { readers: READERS, ..SymbolizerFeature::new(NAME) };
 
 /// Makes the feature without reading any setting.
 pub fn read(_: &mut ConfigReader) -> Feature {

@@ -2,21 +2,17 @@
 //! tenant's symbols, and analyses it again when symbols come late.
 //!
 //! `capture` is the pure analysis of files, `store` has the statements, `operations` the API, `pages` the console,
-//! `analysis` the jobs of the builder, `commands` the subcommands, and `demo` the captures of `unslide demo`. The package
-//! `formats` beside this one reads the files of other tools.
+//! and `analysis` the jobs of the builder. The package `formats` beside this one reads the files of other tools, and `commands` has
+//! the subcommands.
 
 mod analysis;
 pub mod capture;
-mod commands;
-mod demo;
 mod keys;
 mod operations;
 mod pages;
 pub mod store;
 
 pub use analysis::TASK as ANALYSIS_TASK;
-pub use commands::COMMANDS;
-pub use demo::send_demo_data;
 pub use keys::CaptureKeys;
 pub use store::JOB_KIND;
 

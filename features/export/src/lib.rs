@@ -1,13 +1,10 @@
 //! Export: lists of the API as files, and a stream of live events.
 //!
-//! `lists` answers each list that the API has as CSV or NDJSON. `live_events` has the statements and the stream,
-//! `commands` the command line.
+//! `lists` answers each list that the API has as CSV or NDJSON. `live_events` has the statements and the stream.
+//! The package `commands` beside this one has the command line.
 
-mod commands;
 mod lists;
 pub mod live_events;
-
-pub use commands::EVENT_COMMANDS;
 
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};

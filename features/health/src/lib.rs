@@ -1,16 +1,13 @@
 //! Health: sessions and metric payloads of apps, and how well versions do by them.
 //!
-//! `store` has the statements, `topics` what the indexer stores, `operations` the API, and `pages` the console,
-//! and `commands` the subcommands. The package `formats` beside this one reads metric payloads.
+//! `store` has the statements, `topics` what the indexer stores, `operations` the API, and `pages` the console.
+//! The package `formats` beside this one reads metric payloads, and `commands` has the subcommands.
 
-mod commands;
 mod figure_text;
 mod operations;
 mod pages;
 pub mod store;
 mod topics;
-
-pub use commands::COMMANDS;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
 use unslide_feature::{Feature, IndexerFeature};

@@ -1,8 +1,6 @@
 //! `/mcp`: the protocol over HTTP, with the key of the request. Each request has one answer and no stream, so that nothing
 //! outlives the key.
 
-use crate::server::{ApiAnswer, CallApi, McpServer};
-use crate::tool::ApiRequest;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -20,6 +18,7 @@ use unslide_api::feature::calls::OperationCalls;
 use unslide_api::feature::intake::ClientAddress;
 use unslide_api::feature::operation::{Access, Api, Kind, Problem, ReportsRead};
 use unslide_api::problem::Rendered;
+use unslide_mcp_tools::{ApiAnswer, ApiRequest, CallApi, McpServer};
 use unslide_model::Scope;
 
 /// The maximum size of a message in bytes.

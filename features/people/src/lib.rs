@@ -4,10 +4,9 @@
 //! it, so that sessions, revocations and the audit log treat people as they treat keys.
 //!
 //! `settings` has the sections of the settings, `provider` the protocol, `fetch` its requests, `identity` the person of a token, `binding` the tie of a sign-in to one
-//! browser, `store` the statements, `operations` the settings of a tenant, `pages` the sign-in, and `command` the subcommand.
+//! browser, `store` the statements, `operations` the settings of a tenant, and `pages` the sign-in. The package `commands` has the subcommand.
 
 mod binding;
-mod command;
 mod fetch;
 mod identity;
 mod operations;
@@ -16,7 +15,6 @@ mod provider;
 mod settings;
 pub mod store;
 
-pub use command::SSO_COMMANDS;
 pub use settings::{Config, PeopleApiSettings, SignInSettings};
 
 use axum::Extension;

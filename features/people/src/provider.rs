@@ -19,8 +19,7 @@ use std::error::Error;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_model::{TenantId, first_bytes};
-use unslide_runtime::format_causes;
+use unslide_model::{TenantId, first_bytes, format_causes};
 
 /// How long the document and keys of a provider are used.
 const METADATA_LIFETIME: Duration = Duration::from_secs(300);

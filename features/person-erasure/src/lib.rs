@@ -1,17 +1,15 @@
 //! Erasure of a person: everything that a tenant has of one user, installation or session.
 //!
 //! `store` has the statements, `search` the search and the deletions, `job` the jobs of the builder, `operations` the API
-//! of the tenant's administrators, `pages` the console, and `command` the subcommand. Other features delete their own rows through
+//! of the tenant's administrators, and `pages` the console. The package `commands` has the subcommand. Other features delete their own rows through
 //! hooks of the store.
 
-mod command;
 mod job;
 mod operations;
 mod pages;
 pub mod search;
 pub mod store;
 
-pub use command::ERASE_COMMANDS;
 pub use job::end_search;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};

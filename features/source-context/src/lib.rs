@@ -1,20 +1,15 @@
 //! Source context: source lines around the frames of the app, from files that build pipelines send beside dSYMs.
 //!
-//! `bundle` reads bundles of source files, `receive` stores them, `lines` finds lines in them, and `store` has the statements.
-//! `operations` has the API, `pages` the console. `command` is the tenant's switch, and `collect` makes bundles for `unslide upload`.
+//! The package `formats` reads bundles of source files. `receive` stores them, `lines` finds lines in them, and `store` has the
+//! statements. `operations` has the API, `pages` the console. The package `commands` has the tenant's switch, and makes bundles for
+//! `unslide upload`.
 
-mod bundle;
-mod collect;
-mod command;
 mod lines;
 mod operations;
 mod pages;
 mod receive;
 mod source_map;
 mod store;
-
-pub use collect::SOURCE_BUNDLER;
-pub use command::SOURCE_COMMANDS;
 
 use unslide_api::feature::sources::SourceFeature;
 use unslide_api::feature::{ApiFeature, NavigationEntry};
@@ -38,8 +33,8 @@ pub fn feature() -> Feature {
 
 /// The functions that other parts of the api call.
 const SOURCES: SourceFeature = SourceFeature {
-    bundle_magic: bundle::BUNDLE_MAGIC,
-    bundle_bytes: bundle::MAX_BUNDLE_BYTES,
+    bundle_magic: unslide_source_context_formats::BUNDLE_MAGIC,
+    bundle_bytes: unslide_source_context_formats::MAX_BUNDLE_BYTES,
     is_enabled: store::is_enabled,
     store_bundle: |api, upload| Box::pin(receive::store_bundle(api, upload)),
     find_lines: |api, scope, positions| Box::pin(lines::find_lines(api, scope, positions)),

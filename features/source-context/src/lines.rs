@@ -1,12 +1,12 @@
 //! Finds source lines in stored bundles.
 
-use crate::bundle::{MAX_BUNDLE_BYTES, SourceBundle};
 use crate::store::{self, StoredBundle, bundle_key};
 use std::collections::BTreeMap;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::{Problem, reserve_bytes};
 use unslide_api::feature::sources::{SourceLines, SourcePosition, SourceScope};
 use unslide_model::DebugId;
+use unslide_source_context_formats::{MAX_BUNDLE_BYTES, SourceBundle};
 use unslide_store::Uuid;
 
 /// The most bundles that are read for one report.

@@ -2,7 +2,6 @@
 //!
 //! The object is condemned before it is put, and taken off that list with the row: a failure in between leaves nothing.
 
-use crate::bundle::SourceBundle;
 use crate::store::{self, NewBundle, bundle_key};
 use sha2::{Digest, Sha256};
 use unslide_api::feature::Api;
@@ -11,6 +10,7 @@ use unslide_api::feature::sources::{SourceBundleUpload, StoredSources};
 use unslide_api::feature::upload::{check_symbol_quota, remove_object};
 use unslide_artifacts::Put;
 use unslide_model::{ContentHash, TenantId};
+use unslide_source_context_formats::SourceBundle;
 use unslide_store::{Uuid, segments, usage};
 
 /// Stores a bundle, if the tenant keeps source files. The same bytes again only count as new.

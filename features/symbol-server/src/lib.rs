@@ -1,16 +1,14 @@
 //! Symbol server: dSYMs read back, for debuggers, symbol-server clients and profilers.
 //!
 //! `files` answers with the bytes of a file, `operations` and `layouts` are the paths on which clients ask for one, `names`
-//! answers with names alone, with a key in the path, and `command` is `unslide dsym-for-uuid`.
+//! answers with names alone, with a key in the path. The package `commands` has `unslide dsym-for-uuid`.
 
-mod command;
 mod files;
 mod layouts;
 mod names;
 mod operations;
 mod store;
 
-pub use command::DSYM_COMMANDS;
 pub use names::NAMES_KEY_MAKER;
 pub use names::store::purge_expired;
 

@@ -1,20 +1,13 @@
 //! System symbols: names of an operating system's functions, from the dyld shared caches and libraries that a customer
 //! has. Only the names and where they begin are sent and kept.
 //!
-//! `import` reads the files and sends what the server lacks, `builds` records which images a build has and removes their
-//! names, `coverage` says of which builds names are missing, `pages` shows that in the console, and `release` has the
-//! version and the build that a folder's name tells.
+//! `builds` records which images a build has and removes their names, `coverage` says of which builds names are missing, and
+//! `pages` shows that in the console. The package `commands` reads the files and sends what the server lacks. Both use the package
+//! `formats`.
 
 mod builds;
-mod command;
 mod coverage;
-mod import;
 mod pages;
-mod release;
-
-pub use command::SYSTEM_SYMBOL_COMMANDS;
-pub use coverage::check_coverage;
-pub use import::{CacheTotals, measure_cache};
 
 use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_feature::Feature;

@@ -1,8 +1,6 @@
 //! `/console/system-symbols`: the builds of recent reports that lack names, each with the command that adds them.
 
-use crate::coverage::advice::{FIRST_COMMAND, advise_import, format_release};
 use crate::coverage::operation::{CoverageQuery, get_system_symbol_coverage};
-use crate::coverage::{BuildCoverage, CoverageState, SystemSymbolCoverage};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
@@ -11,6 +9,9 @@ use unslide_api::feature::operation::{Api, Problem, Query, ReportsRead};
 use unslide_console::page::{
     FilterBar, PageState, Shell, SignedIn, Template, app_select, build_link, escaping, filters,
     period_select, render_html,
+};
+use unslide_system_symbols_formats::{
+    BuildCoverage, CoverageState, FIRST_COMMAND, SystemSymbolCoverage, advise_import, format_release,
 };
 
 /// The path of the page.

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_model::Secret;
-use unslide_proto::signed::{KeyError, Signer, SigningKey};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_signatures::{KeyError, Signer, SigningKey};
 use unslide_store::retention::RetentionSettings;
 
 /// A client that takes fewer bytes of a response per second counts as stalled.

@@ -13,7 +13,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::Host;
-use unslide_runtime::child::ChildProgram;
+use unslide_sandbox::child::ChildProgram;
 use unslide_store::Store;
 use unslide_stream::Producer;
 use unslide_symbolicate::DerivedObject;

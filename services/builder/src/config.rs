@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_artifacts::archive;
+use unslide_archive::UnpackLimits;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITTEN_SYMCACHE_VERSIONS;
 
@@ -94,7 +94,7 @@ impl Default for Settings {
             uploads: 2,
             build_bytes: 1 << 30,
             build_seconds: 600,
-            archive_bytes: archive::UnpackLimits::default().total_bytes,
+            archive_bytes: UnpackLimits::default().total_bytes,
             lease_seconds: 30,
             patience_seconds: 900,
             wake_per_second: 1_000,
@@ -109,8 +109,8 @@ impl Default for Settings {
 impl Settings {
     /// Returns the limits for unpacking an upload.
     #[must_use]
-    pub fn unpack_limits(&self) -> archive::UnpackLimits {
-        archive::UnpackLimits { total_bytes: self.archive_bytes, ..archive::UnpackLimits::default() }
+    pub fn unpack_limits(&self) -> UnpackLimits {
+        UnpackLimits { total_bytes: self.archive_bytes, ..UnpackLimits::default() }
     }
 
     /// Returns how long a job belongs to a builder that does not answer any more.

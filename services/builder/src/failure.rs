@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::io::ErrorKind;
-use unslide_artifacts::archive::ArchiveError;
-use unslide_runtime::format_causes;
+use unslide_archive::ArchiveError;
+use unslide_model::format_causes;
+use unslide_sandbox::ChildFailure;
 
 /// A failure, by the action that it needs.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,15 +55,18 @@ impl From<unslide_artifacts::StorageError> for JobFailure {
     }
 }
 
+impl From<ChildFailure> for JobFailure {
+    fn from(failure: ChildFailure) -> JobFailure {
+        match failure {
+            ChildFailure::Server(detail) => JobFailure::Server(detail),
+            ChildFailure::Again(detail) => JobFailure::Again(detail),
+        }
+    }
+}
+
 impl From<std::io::Error> for JobFailure {
     fn from(error: std::io::Error) -> JobFailure {
-        let detail = format!("cannot use temporary files: {error}");
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
-                JobFailure::Server(detail)
-            }
-            _ => JobFailure::Again(detail),
-        }
+        ChildFailure::from(error).into()
     }
 }
 

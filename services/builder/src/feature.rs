@@ -3,19 +3,18 @@
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
 
-use crate::build::child::{self, ChildError, Task};
+use crate::build::child::{self, ChildError};
 use crate::builder::Builder;
 use crate::deletion::erase;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use time::Duration;
 use unslide_artifacts::ObjectStore;
+use unslide_sandbox::{ChildTask, Task};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::{HookFuture, OwnerTx, Store, StoreError, TenantTx};
 use unslide_symbolicate::DerivedObject;
@@ -118,7 +117,7 @@ impl<'b> FeatureJob<'b> {
         answer_bytes: u64,
     ) -> Result<T, JobFailure> {
         let input = serde_json::to_value(input).map_err(io::Error::from)?;
-        let task = Task::Feature { name: task.name.to_owned(), input, answer_bytes };
+        let task = Task::Named { name: task.name.to_owned(), input, file_bytes: answer_bytes };
         child::run_task(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
     }
 
@@ -144,35 +143,5 @@ impl<'b> FeatureJob<'b> {
     /// Returns [`JobFailure::TenantDeleted`], or the database's failure.
     pub async fn hold_tenant(&self, tx: &mut OwnerTx) -> Result<(), JobFailure> {
         erase::check_alive(tx).await
-    }
-}
-
-/// Work of a feature in a child process, in the folder of its job. The binary has a list of these, because a child reads
-/// no configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct ChildTask {
-    pub name: &'static str,
-    /// Does the work, and returns the answer.
-    pub run: fn(Value) -> Result<Box<RawValue>, ChildTaskError>,
-}
-
-/// The failure of a [`ChildTask`].
-#[derive(Debug)]
-pub enum ChildTaskError {
-    /// The tenant's file is the cause: the reason is for its sender.
-    Malformed(String),
-    /// The folder's files could not be used.
-    Io(io::Error),
-}
-
-impl From<io::Error> for ChildTaskError {
-    fn from(error: io::Error) -> ChildTaskError {
-        ChildTaskError::Io(error)
-    }
-}
-
-impl From<serde_json::Error> for ChildTaskError {
-    fn from(error: serde_json::Error) -> ChildTaskError {
-        ChildTaskError::Io(error.into())
     }
 }

@@ -20,8 +20,7 @@ mod requests;
 mod run;
 mod worker;
 
-pub use build::serve::serve_request as serve_child;
-pub use build::symcache::{BuildError, LocalSymcache, SymcacheSource, build_symcache};
+pub use build::slices::serve_child;
 pub use config::{Config, Settings};
-pub use feature::{BuilderFeature, BuilderFeatures, ChildTask, Clearing};
+pub use feature::{BuilderFeature, BuilderFeatures, Clearing};
 pub use run::{Error, run};

@@ -15,8 +15,7 @@ use unslide_model::TenantId;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::ConfigPart;
 use unslide_store::{Store, StoreHook};
-use unslide_symbolicate::{Analysis, DerivedObject};
-pub use unslide_symbolizer::SymbolizerFeature;
+use unslide_symbolicate::{Analysis, DerivedObject, SymbolizerFeature};
 use unslide_symbolizer::SymbolizerFeatures;
 
 /// Everything that one feature adds to the services.

@@ -1,6 +1,7 @@
 //! Failures of a single record, and failures of a reader.
 
-use unslide_runtime::{CpuError, format_causes};
+use unslide_model::format_causes;
+use unslide_runtime::CpuError;
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
 

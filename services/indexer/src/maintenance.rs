@@ -12,7 +12,8 @@ use std::time::Duration;
 use tenants::TenantWatch;
 use time::UtcOffset;
 use tokio::time::Instant;
-use unslide_runtime::{Shutdown, format_causes};
+use unslide_model::format_causes;
+use unslide_runtime::Shutdown;
 use unslide_store::{Store, dead_letters, partitions, reports, requests, segments};
 
 /// Number of requests that one transaction processes.

@@ -20,10 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_runtime::format_causes;
-use unslide_store::positions;
+use unslide_model::format_causes;
 use unslide_store::reports::Effects;
-use unslide_store::{Store, StoreError};
+use unslide_store::{Store, StoreError, positions};
 use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);

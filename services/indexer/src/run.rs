@@ -17,8 +17,9 @@ use crate::topics::Topics;
 use futures::future::join_all;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
+use unslide_model::format_causes;
 use unslide_proto::trace::Ids;
-use unslide_runtime::{Host, format_causes, startup};
+use unslide_runtime::{Host, startup};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Signatures, StreamError, admin};
 

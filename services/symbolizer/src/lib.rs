@@ -20,5 +20,5 @@ mod tests;
 mod worker;
 
 pub use config::{Config, Settings};
-pub use feature::{SymbolizerFeature, SymbolizerFeatures};
+pub use feature::SymbolizerFeatures;
 pub use run::{Error, run};

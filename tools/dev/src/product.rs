@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use tokio::net::TcpListener;
-use unslide_client::{BoxError, SendDemoData};
+use unslide_cli::{BoxError, SendDemoData};
 use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;

@@ -4,7 +4,6 @@
 use super::fetch::{download_object, given_up, run_blocking};
 use super::{CacheError, Hint, Inner, SymcacheCache};
 use crate::keys;
-use crate::mapped::map_file;
 use crate::{AliasMeta, CacheSettings};
 use bytes::Bytes;
 use lru::LruCache;
@@ -12,6 +11,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use tokio::sync::Mutex;
+use unslide_archive::map_file;
 use unslide_model::{DebugId, Owned, Owner, Scoped};
 
 /// Share of the cache's bytes that derived objects have beside the symcaches: 1 / 8.

@@ -7,3 +7,4 @@ pub(super) mod preset;
 pub(super) mod scope;
 pub(super) mod secret;
 pub(super) mod sender_key;
+pub mod short_id;

@@ -1,5 +1,6 @@
 //! Text for programs and people.
 
+pub(super) mod causes;
 pub mod figures;
 pub(super) mod host;
 pub mod json;

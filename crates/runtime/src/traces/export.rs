@@ -3,7 +3,7 @@
 
 use super::settings::TraceSettings;
 use super::span::{FinishedSpan, span_context};
-use crate::{MetricFactory, format_causes};
+use crate::MetricFactory;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use unslide_model::format_causes;
 use unslide_proto::trace::TraceContext;
 
 /// The maximum number of bytes read from a collector's answer.

@@ -10,7 +10,7 @@ use sqlx::{Decode, Type, ValueRef};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ended::EndReason;
-use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, Scope, TenantId};
+use unslide_model::{AppSignal, BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, Scope, TenantId};
 use uuid::Uuid;
 
 /// A column that may be NULL.
@@ -79,6 +79,7 @@ columns! {
     DeadLetterIdColumn: String => DeadLetterId, |id| Ok(id.parse()?);
     TimeColumn: String => OffsetDateTime, |text| Ok(OffsetDateTime::parse(&text, &Rfc3339)?);
     EndReasonColumn: String => EndReason, |word| EndReason::parse(&word).ok_or_else(|| format!("{word:?} is no end").into());
+    SignalColumn: String => AppSignal, |word| AppSignal::parse(&word).ok_or_else(|| format!("{word:?} is no signal").into());
     ScopesColumn: Vec<String> => Vec<Scope>, |scopes| Ok(scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>()?);
 }
 

@@ -22,8 +22,8 @@ pub use merges::{MAX_MERGED, MergeOutcome, merge_each, merge_groups, split_group
 pub(crate) use redirects::end_redirects;
 pub use redirects::follow_redirects;
 pub(crate) use replace::{GroupMove, REPORTS_ACTOR, record_moves, retire_empty};
+pub use short_ids::find_short_ids;
 pub(crate) use short_ids::name_groups;
-pub use short_ids::{find_short_ids, normalize_short_id};
 pub use state::{UpdateOutcome, update_group, update_groups};
 pub use status::{GroupStatus, GroupUpdate, IgnoreLimits};
 

@@ -27,7 +27,6 @@ pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
 
 use crate::Uuid;
-use crate::app_signals::AppSignal;
 use crate::column::U32;
 use crate::persons::PersonHash;
 #[cfg(test)]
@@ -35,7 +34,7 @@ use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, DebugId, ReportGrouping, ReportId, SenderKeyId};
+use unslide_model::{AppSignal, ContentHash, DebugId, ReportGrouping, ReportId, SenderKeyId};
 use utoipa::ToSchema;
 
 /// An enriched report, read from the output topic.

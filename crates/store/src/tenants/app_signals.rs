@@ -1,54 +1,20 @@
 //! The signals that an app keeps, and the number of events that were dropped.
 
 use crate::app_settings::ALL_APPS;
-use crate::column::{JsonColumn, json_column, words};
+use crate::column::{JsonColumn, SignalColumn, json_column};
 use crate::number::to_row;
 use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
-use utoipa::ToSchema;
+use unslide_model::AppSignal;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// The weight of one that was not sampled, in thousandths.
 pub const UNSAMPLED_WEIGHT: u64 = 1_000;
-
-words! {
-    /// A signal that can be switched off. Crashes cannot.
-    #[derive(PartialOrd, Ord, ToSchema)]
-    #[schema(rename_all = "snake_case")]
-    pub enum AppSignal {
-        /// Reports of hangs, slow launches, much use of a processor and many writes, and profiles.
-        Hangs = "hangs",
-        /// Errors from JavaScript, as React Native reports them.
-        Javascript = "javascript",
-        /// Errors that an app reports itself, and survives.
-        Errors = "errors",
-        /// Memory warnings and ends out of memory.
-        Memory = "memory",
-        /// Session events: begins and ends.
-        Sessions = "sessions",
-        /// Metric payloads of MetricKit or of Unslide's own form.
-        Metrics = "metrics",
-        /// Captures: profiles, logs of allocations and memory graphs.
-        Captures = "captures",
-    }
-}
-
-impl AppSignal {
-    /// Returns the signal of reports with this kind of group; `None` for crashes and other kinds that are
-    /// always kept.
-    #[must_use]
-    pub fn from_group_kind(kind: &str) -> Option<AppSignal> {
-        match kind {
-            "hang" | "cpu" | "disk_write" | "launch" | "profile" => Some(AppSignal::Hangs),
-            "javascript" => Some(AppSignal::Javascript),
-            "user" => Some(AppSignal::Errors),
-            "out_of_memory" | "memory_warning" => Some(AppSignal::Memory),
-            _ => None,
-        }
-    }
-}
 
 /// Signals that are kept. Events of the other signals are dropped. Crashes are always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -189,10 +155,28 @@ pub async fn count_refused(tx: &mut TenantTx, app: &str, signal: AppSignal) -> R
     count_dropped(tx, &SignalDrops::from([((app.to_owned(), signal), 1)])).await
 }
 
+/// The schema of [`AppSignal`], which is of a crate without OpenAPI.
+struct SignalSchema;
+
+impl PartialSchema for SignalSchema {
+    fn schema() -> RefOr<Schema> {
+        let signals = ObjectBuilder::new().schema_type(Type::String);
+        let signals = signals.description(Some("A signal that can be switched off. Crashes cannot."));
+        Schema::from(signals.enum_values(Some(AppSignal::ALL.map(AppSignal::as_str)))).into()
+    }
+}
+
+impl ToSchema for SignalSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "AppSignal".into()
+    }
+}
+
 /// How many of a signal were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DroppedSignal {
     /// The signal that was dropped.
+    #[schema(value_type = SignalSchema)]
     pub signal: AppSignal,
     /// Reports, sessions, payloads or captures that were dropped: of a signal that is switched off.
     pub dropped: i64,
@@ -204,7 +188,7 @@ pub async fn list_drops(tx: &mut TenantTx, app: &str, period: (Date, Date)) -> R
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         DroppedSignal,
-        r#"SELECT signal AS "signal: AppSignal", sum(dropped)::bigint AS "dropped!" FROM signal_drops
+        r#"SELECT signal AS "signal: SignalColumn", sum(dropped)::bigint AS "dropped!" FROM signal_drops
            WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 GROUP BY signal ORDER BY signal"#,
         tenant,
         app,

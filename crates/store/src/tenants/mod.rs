@@ -1,5 +1,6 @@
 //! Tenants: their identity, whether they are served, and their limits.
 
+pub mod accounts;
 pub mod analyses;
 pub mod app_settings;
 pub mod app_signals;

@@ -148,7 +148,7 @@ fn thunks_count_as_the_function_that_they_carry() {
 fn normalised(name: &str) -> &str {
     let name = name.strip_prefix("objc2kotlin_").unwrap_or(name);
     let end = name.find("(){}").or_else(|| name.find("_m0A")).unwrap_or(name.len());
-    &name[..end]
+    name.get(..end).unwrap_or(name)
 }
 
 #[test]

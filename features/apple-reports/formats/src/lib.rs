@@ -18,6 +18,10 @@ mod other_formats;
 mod pasted;
 
 use unslide_report::reader::ReportReader;
+use unslide_symbolicate::SymbolizerFeature;
+
+/// The name of the feature.
+pub const NAME: &str = "apple-reports";
 
 /// The readers, in the order in which they are tried.
 pub const READERS: &[ReportReader] = &[
@@ -30,3 +34,7 @@ pub const READERS: &[ReportReader] = &[
     encoded_text::ENCODED_TEXT_READER,
     other_formats::OTHER_FORMATS_READER,
 ];
+
+/// The additions of the feature to symbolication, also for commands without a server.
+pub const SYMBOLIZER: SymbolizerFeature =
+    SymbolizerFeature { readers: READERS, ..SymbolizerFeature::new(NAME) };

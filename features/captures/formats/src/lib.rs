@@ -5,6 +5,9 @@
 
 #![expect(missing_docs, reason = "the fields and variants of a format say what they are by their names")]
 
+mod kind;
 pub mod malloc;
 pub mod memory_graph;
 pub mod profile;
+
+pub use kind::CaptureKind;

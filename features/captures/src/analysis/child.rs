@@ -8,9 +8,9 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 use std::path::Path;
-use unslide_artifacts::map_file;
-use unslide_builder::feature::{ChildTask, ChildTaskError};
+use unslide_archive::map_file;
 use unslide_model::DebugId;
+use unslide_sandbox::{ChildTask, ChildTaskError};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SymCache;
 

@@ -1,17 +1,7 @@
 //! Kinds of captures, and how their files are read.
 
 use serde::{Deserialize, Serialize};
-
-unslide_model::words! {
-    pub enum CaptureKind {
-        MallocLog = "malloc_log",
-        /// A memory graph, or the text that Apple's tools print of one.
-        MemoryGraph = "memory_graph",
-        /// Samples of any form that `unslide flame` reads.
-        Profile = "profile",
-        StackSet = "stack_set",
-    }
-}
+use unslide_captures_formats::CaptureKind;
 
 unslide_model::words! {
     /// How a log of allocations lays out its records.

@@ -9,7 +9,8 @@ mod log;
 mod tests;
 
 pub use compare::{CaptureComparison, ComparedMemory, NotComparable, PathGrowth};
-pub use form::{CaptureForm, CaptureKind, CapturePart, MallocLayout};
+pub use form::{CaptureForm, CapturePart, MallocLayout};
+pub use unslide_captures_formats::CaptureKind;
 
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

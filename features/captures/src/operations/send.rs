@@ -11,7 +11,7 @@ use unslide_api::feature::upload::{
     Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, decode_body, parse_boundary,
     run_detached,
 };
-use unslide_store::app_signals::AppSignal;
+use unslide_model::AppSignal;
 use unslide_store::{Uuid, app_settings, app_signals};
 use utoipa::PartialSchema;
 use utoipa::openapi::RefOr;

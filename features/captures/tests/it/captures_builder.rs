@@ -9,7 +9,7 @@ pub use unslide_harness::acme;
 use unslide_harness::service::RunningService;
 use unslide_model::Owner;
 use unslide_runtime::Host;
-use unslide_runtime::child::ChildProgram;
+use unslide_sandbox::child::ChildProgram;
 use unslide_store::uploads;
 
 /// Probes of a builder that has started.

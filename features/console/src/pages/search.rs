@@ -5,7 +5,7 @@ use unslide_api::feature::site::{
     SearchMatch, SearchQuery, SearchResults, find_by_id, find_by_short_id, read_id, search,
 };
 use unslide_model::Scope;
-use unslide_store::groups::normalize_short_id;
+use unslide_model::short_id::normalize_short_id;
 
 #[derive(Template)]
 #[template(path = "console/pages/search.html", askama = escaping)]

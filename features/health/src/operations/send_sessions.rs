@@ -10,7 +10,7 @@ use http::HeaderMap;
 use unslide_api::feature::events::{
     self, EventRequest, EventTarget, MOST_EVENTS, RefusedElement, TraceContext,
 };
-use unslide_store::app_signals::AppSignal;
+use unslide_model::AppSignal;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::openapi::{OneOfBuilder, Ref, RefOr, Schema};

@@ -7,8 +7,9 @@ use unslide_harness::database::{TestDatabase, acme, start};
 use unslide_health::store::figures;
 use unslide_health::store::metrics::MetricArrival;
 use unslide_health::store::sessions::{EndReason, SessionArrival};
+use unslide_model::AppSignal;
 use unslide_store::app_settings::{self, AppSettings};
-use unslide_store::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
+use unslide_store::app_signals::{self, DroppedSignal, SignalSettings};
 use unslide_store::gateway_events::EventOutcome;
 
 async fn set(database: &TestDatabase, signals: SignalSettings) {

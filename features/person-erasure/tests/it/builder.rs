@@ -6,7 +6,7 @@ use unslide_harness::service::RunningService;
 use unslide_harness::{TestServers, acme};
 use unslide_person_erasure::store::{self, NewPersonErasure, PersonErasureState};
 use unslide_runtime::Host;
-use unslide_runtime::child::ChildProgram;
+use unslide_sandbox::child::ChildProgram;
 use unslide_store::persons::PersonKind;
 
 /// Probes of a builder that has started.

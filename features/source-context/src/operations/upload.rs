@@ -1,6 +1,5 @@
 //! `POST /v1/source-bundles`: a bundle of the source files that the symbols of a debug id name.
 
-use crate::bundle::MAX_BUNDLE_BYTES;
 use crate::receive::store_bundle;
 use axum::Json;
 use axum::body::Body;
@@ -13,6 +12,7 @@ use unslide_api::feature::operation::{
 };
 use unslide_api::feature::sources::{SourceBundleUpload, StoredSources};
 use unslide_api::feature::upload::{Chunks, SymbolsWrite, UploadQuota, run_detached};
+use unslide_source_context_formats::MAX_BUNDLE_BYTES;
 use utoipa::{IntoParams, ToSchema};
 
 /// The remark on a bundle that is not stored.

@@ -2,9 +2,9 @@
 
 use crate::world::SymbolWorld;
 use std::path::{Path, PathBuf};
-use unslide_client::Exit;
+use unslide_cli::Exit;
 use unslide_model::Scope;
-use unslide_symbol_server::DSYM_COMMANDS;
+use unslide_symbol_server_commands::DSYM_COMMANDS;
 
 /// Runs the command. It prints its answer to the output of the test.
 async fn run(url: &str, key: &str, cache: &Path, image: &str) -> Exit {

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use unslide_builder::{Config, Error, Settings};
 use unslide_model::{DebugId, Scope};
 use unslide_runtime::Host;
-use unslide_runtime::child::ChildProgram;
+use unslide_sandbox::child::ChildProgram;
 use unslide_symbolicate::object::list_objects;
 use unslide_testkit::fixtures::dsym;
 use unslide_world::World;

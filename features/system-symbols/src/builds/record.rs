@@ -1,14 +1,14 @@
 //! `PUT /v1/symbols/builds/{build}`: records images of a build.
 
 use super::store::{BuildArch, count_builds, record_images};
-use super::{BuildImages, MAX_ARCH_BYTES, MAX_BUILD_IMAGES, MAX_BUILDS, MAX_PAGE_IMAGES, RecordedBuild};
-use crate::release::is_build;
+use super::{MAX_ARCH_BYTES, MAX_BUILD_IMAGES, MAX_BUILDS};
 use axum::Json;
 use axum::extract::State;
 use std::collections::BTreeSet;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Path, Problem, problems};
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_store::Uuid;
+use unslide_system_symbols_formats::{BuildImages, MAX_PAGE_IMAGES, RecordedBuild, is_build};
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "a build of an operating system belongs to no app";

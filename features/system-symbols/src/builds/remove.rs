@@ -1,8 +1,7 @@
 //! `DELETE /v1/symbols/builds/{build}`: removes the names that only one build has.
 
+use super::MAX_ARCH_BYTES;
 use super::store::{ImagesOfBuild, count_remaining, find_unlisted, list_images, unlist_images};
-use super::{MAX_ARCH_BYTES, MAX_PAGE_IMAGES, RemovedBuild};
-use crate::release::is_build;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -10,6 +9,7 @@ use unslide_api::feature::operation::{Access, Api, Kind, Path, Problem, Query, c
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_store::symbols::names_files::{count_names_only, delete_names_files};
 use unslide_store::{OwnerTx, audit};
+use unslide_system_symbols_formats::{MAX_PAGE_IMAGES, RemovedBuild, is_build};
 use utoipa::IntoParams;
 
 /// The part of a build that is removed.

@@ -1,18 +1,12 @@
 //! Coverage: of which builds the names of system functions are missing.
 
-pub mod advice;
-mod command;
 pub mod operation;
 mod store;
 
-pub use command::{Arguments, check_coverage, run};
-
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{ImageOfBuild, ReportsOfBuild};
-use time::OffsetDateTime;
-use unslide_model::{DebugId, Quality};
-use utoipa::ToSchema;
+use unslide_model::Quality;
+use unslide_system_symbols_formats::{BuildCoverage, CoverageState, UnnamedImage};
 
 /// The most recent reports that are read.
 pub const MAX_REPORTS: u32 = 5_000;
@@ -20,76 +14,6 @@ pub const MAX_REPORTS: u32 = 5_000;
 const MAX_BUILDS: usize = 100;
 /// The most images without names of one build.
 const MAX_LACKING: usize = 5;
-
-/// Names of system functions, by build of the operating system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SystemSymbolCoverage {
-    /// The beginning of the period.
-    #[serde(with = "time::serde::rfc3339")]
-    pub from: OffsetDateTime,
-    /// Reports that were read: the most recent ones of the period.
-    pub reports: u64,
-    /// True if the period has more reports than were read.
-    pub is_sample: bool,
-    /// The builds, those with the most reports without names first; at most 100.
-    #[schema(max_items = 100)]
-    pub items: Vec<BuildCoverage>,
-}
-
-/// Names of one build's system functions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct BuildCoverage {
-    /// Name of the operating system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "iOS")]
-    pub os: Option<String>,
-    /// Version of the operating system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "26.2")]
-    pub version: Option<String>,
-    /// Build of the operating system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "23B87")]
-    pub build: Option<String>,
-    /// `none`, `exports_only`, `partly` or `whole`: the images with names.
-    #[schema(value_type = String, example = "none")]
-    pub state: CoverageState,
-    /// Reports of devices with this build.
-    pub reports: u64,
-    /// System images that frames of these reports lie in.
-    pub images: u64,
-    /// Images with the names of their functions.
-    pub named_images: u64,
-    /// Images of which only the names are known that other images may call.
-    pub exports_only_images: u64,
-    /// The images without names in most reports.
-    #[schema(max_items = 5)]
-    pub lacking: Vec<UnnamedImage>,
-}
-
-/// A system image without names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct UnnamedImage {
-    /// UUID of the image (`LC_UUID`).
-    #[schema(value_type = String, format = Uuid)]
-    pub debug_id: DebugId,
-    /// Reports with frames in it.
-    pub reports: u64,
-}
-
-/// How many images of a build have names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CoverageState {
-    /// No image of the build has names.
-    None,
-    /// Images have at most the names that other images may call: the local symbols are missing.
-    ExportsOnly,
-    /// Some images of the build have names.
-    Partly,
-    /// Every image of the build has names.
-    Whole,
-}
 
 /// Name, version and build of an operating system, as reports have them.
 type BuildKey = (Option<String>, Option<String>, Option<String>);
@@ -145,6 +69,7 @@ fn measure_build(key: BuildKey, reports: u64, images: &[ImageOfBuild]) -> BuildC
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_model::DebugId;
 
     fn image(build: &str, id: u8, reports: u64, quality: Quality) -> ImageOfBuild {
         let os_build = Some(build.to_owned());

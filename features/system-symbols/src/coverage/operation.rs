@@ -1,7 +1,7 @@
 //! `GET /v1/system-symbols/coverage`: the builds that lack names.
 
 use super::store::{CoverageFilter, count_reports, list_images};
-use super::{MAX_REPORTS, SystemSymbolCoverage, join_builds};
+use super::{MAX_REPORTS, join_builds};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use time::Duration;
 use unslide_api::feature::operation::{
     Access, Api, Kind, Problem, Query, ReportsRead, check_texts, problems,
 };
+use unslide_system_symbols_formats::SystemSymbolCoverage;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

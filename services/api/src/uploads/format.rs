@@ -2,10 +2,10 @@
 //! sent.
 
 use crate::http::problem::{Kind, Problem};
-use unslide_artifacts::archive::{FileKind, describe_format, detect_file_kind};
+use unslide_archive::{FileKind, describe_format, detect_file_kind};
 
 /// Refuses a file that the builder cannot unpack. `head` is its first
-/// [`DETECTION_HEAD_BYTES`](unslide_artifacts::archive::DETECTION_HEAD_BYTES) bytes, or all of a shorter file.
+/// [`DETECTION_HEAD_BYTES`](unslide_archive::DETECTION_HEAD_BYTES) bytes, or all of a shorter file.
 ///
 /// # Errors
 /// [`Kind::InvalidUpload`] for an empty file, [`Kind::UnsupportedFormat`] for another format.
@@ -29,7 +29,7 @@ const EMPTY_ZIP: &[u8] = b"PK\x05\x06";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_artifacts::archive::DETECTION_HEAD_BYTES;
+    use unslide_archive::DETECTION_HEAD_BYTES;
 
     #[test]
     fn each_format_is_known_by_its_beginning() {

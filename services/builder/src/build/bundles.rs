@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
-use unslide_artifacts::archive::ManifestFile;
+use unslide_archive::ManifestFile;
 use unslide_model::DebugId;
 use unslide_symbolicate::BundleIdentity;
 

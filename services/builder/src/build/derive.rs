@@ -1,21 +1,17 @@
 //! Derived objects of a slice: what analyses read beside the symcache. Each is built in a child process of its own, so
 //! that its failure costs no symcache.
 
-use crate::build::child::{self, ChildAnswer, ChildError, DERIVED, Task};
+use crate::build::child::{self, ChildError};
 use crate::build::slices::UploadedSlice;
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
 use crate::failure::JobFailure;
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
-use std::fs;
-use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
-use unslide_artifacts::{AliasMeta, Condition, Put, keys, map_file};
+use unslide_artifacts::{AliasMeta, Condition, Put, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
+use unslide_sandbox::{DERIVED, Task};
 use unslide_store::jobs::JobLease;
-use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::{DerivedObject, DerivedSource};
 
 /// A derived object that was built.
@@ -75,28 +71,6 @@ fn is_source(object: &DerivedObject, owner: &Owner, slice: &UploadedSlice) -> bo
         DerivedSource::DebugInfo => slice.new.has_dwarf,
         DerivedSource::Binary => *owner != Owner::System && is_binary(),
     }
-}
-
-/// Builds a derived object in the current folder, as a child of a builder. Returns the hash of its bytes, or `None` if
-/// the slice has nothing for it.
-pub(crate) fn derive_here(
-    objects: &[DerivedObject],
-    file: &Path,
-    range: &Range<u64>,
-    name: &str,
-) -> ChildAnswer<Option<ContentHash>> {
-    let Some(object) = objects.iter().find(|object| object.name == name) else {
-        return Err(JobFailure::Again(format!("this program derives no {name}")).into());
-    };
-    let bytes = map_file(file)?;
-    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
-    let derived = (object.derive)(slice);
-    let derived =
-        derived.map_err(|error| ChildError::Rejected(ObjectStatus::TooComplex, error.to_string()))?;
-    let Some(derived) = derived else { return Ok(None) };
-    fs::write(DERIVED, &derived)?;
-    Ok(Some(ContentHash(Sha256::digest(&derived).into())))
 }
 
 /// Stores derived objects, unless they are stored already. The caller holds the lock of the debug id.

@@ -1,23 +1,29 @@
 //! Splits an upload's files into slices and identifies each by its load commands alone.
 
 use crate::build::bundles::BundleIds;
-use crate::build::child::{self, ChildError, Task};
+use crate::build::child::{self, ChildError, to_status};
 use crate::build::work_folder::Room;
 use crate::builder::Builder;
 use crate::failure::JobFailure;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest, Sha256};
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, ArchiveError, Binary, SkipReason, SkippedEntry, ToFolder};
+use unslide_archive::{
+    ArchiveError, Binary, SkipReason, SkippedEntry, ToFolder, UnpackLimits, unpack_upload,
+};
 use unslide_model::{ContentHash, CpuType, DebugId};
+use unslide_sandbox::{ChildTask, ChildTaskError, Rejection, Task, serve_request};
 use unslide_store::jobs::JobLease;
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
-use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, list_objects};
-use unslide_symbolicate::with_debug_id;
+use unslide_symbolicate::object::{MAX_SYMCACHE_BYTES, ObjectError, ObjectFacts, ObjectKind, list_objects};
+use unslide_symbolicate::{DerivedObject, with_debug_id};
 
 /// One architecture of a Mach-O file of the upload, or a source map.
 #[derive(Clone, Serialize, Deserialize)]
@@ -63,22 +69,48 @@ pub(crate) async fn unpack_file(
     file: &str,
     name: &str,
 ) -> Result<Unpacked, JobFailure> {
-    let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
-    let unpacked: Unpacked =
+    let input = UnpackInput { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
+    let file_bytes = input.limits.member_bytes.max(MAX_SYMCACHE_BYTES as u64);
+    let input = serde_json::to_value(input).map_err(io::Error::from)?;
+    let task = Task::Named { name: UNPACK_TASK.name.to_owned(), input, file_bytes };
+    let answer: Result<Unpacked, JobFailure> =
         child::run_task(builder, job, room, task).await.map_err(ChildError::into_failure)?;
+    let unpacked = answer?;
     room.shrink_to(unpacked.bytes);
     Ok(unpacked)
 }
 
+/// The unpacking of an upload, in the folder of its job.
+const UNPACK_TASK: ChildTask = ChildTask { name: "unpack", run: run_unpack };
+
+/// The input of [`UNPACK_TASK`].
+#[derive(Serialize, Deserialize)]
+struct UnpackInput {
+    file: String,
+    name: String,
+    limits: UnpackLimits,
+}
+
+/// Performs the request in the current folder, as a child of a builder. `tasks` are the tasks of features, and
+/// `derived` the derived objects of their analyses.
+///
+/// # Errors
+/// Returns an error if the request or the answer cannot be read or written, or if the operating system
+/// refuses a limit.
+pub fn serve_child(tasks: &[ChildTask], derived: &[DerivedObject]) -> io::Result<()> {
+    serve_request(&[&[UNPACK_TASK], tasks].concat(), derived)
+}
+
+fn run_unpack(input: Value) -> Result<Box<RawValue>, ChildTaskError> {
+    let UnpackInput { file, name, limits } = serde_json::from_value(input)?;
+    Ok(to_raw_value(&unpack_here(&file, &name, &limits))?)
+}
+
 /// Unpacks a file into the current folder.
-pub(crate) fn unpack_here(
-    file: &str,
-    name: &str,
-    limits: &archive::UnpackLimits,
-) -> Result<Unpacked, JobFailure> {
+fn unpack_here(file: &str, name: &str, limits: &UnpackLimits) -> Result<Unpacked, JobFailure> {
     let folder = std::env::current_dir()?;
     let mut sink = ToFolder::new(&folder);
-    let mut contents = archive::unpack_upload(File::open(file)?, name, limits, &mut sink)?;
+    let mut contents = unpack_upload(File::open(file)?, name, limits, &mut sink)?;
     // Only the unpacked files are needed from here on.
     std::fs::remove_file(file)?;
     let bundles = BundleIds::from_manifests(&sink.take_manifests());
@@ -180,15 +212,8 @@ fn describe_slice(
 }
 
 /// Returns the status and the reason with which an object's error is recorded.
-pub(crate) fn to_rejection(error: &ObjectError) -> (ObjectStatus, String) {
-    let status = match error {
-        ObjectError::Unsupported(_) => ObjectStatus::Unsupported,
-        ObjectError::TooLarge(_) | ObjectError::NeedsMemory(_) | ObjectError::TooComplex(_) => {
-            ObjectStatus::TooComplex
-        }
-        _ => ObjectStatus::Malformed,
-    };
-    (status, error.to_string())
+fn to_rejection(error: &ObjectError) -> (ObjectStatus, String) {
+    (to_status(Rejection::from_object_error(error)), error.to_string())
 }
 
 /// Returns the debug id of a slice that a symcache is built from.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use unslide_artifacts::archive::UnpackLimits;
+use unslide_archive::UnpackLimits;
 use unslide_model::Stats;
 
 /// Divisor for the extra job's share of the work folder.

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::failure::JobFailure;
 use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
-use unslide_runtime::format_causes;
+use unslide_model::format_causes;
 
 /// Number of consecutive transient failures after which object storage counts as unavailable.
 const FAILURES_IN_A_ROW: u32 = 5;

@@ -4,7 +4,7 @@ use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::relay::message::build_records;
 use tokio::time::Instant;
-use unslide_runtime::format_causes;
+use unslide_model::format_causes;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
 use unslide_store::requests::{self, RequestOutcome};
 use unslide_stream::access::RELAY_TRANSACTION;

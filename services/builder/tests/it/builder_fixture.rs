@@ -236,9 +236,14 @@ impl Topic {
         SymbolEvent::decode(self.next().await.value.unwrap()).unwrap()
     }
 
+    /// Waits until everything is read that the topic holds now.
+    pub async fn read_to_end(&self) {
+        self.reader.refresh(BUILDER_TIMEOUT).await.unwrap();
+    }
+
     /// Says whether the topic holds no record that was not taken.
     pub async fn is_empty(&mut self) -> bool {
-        self.reader.refresh(BUILDER_TIMEOUT).await.unwrap();
+        self.read_to_end().await;
         self.records.is_empty()
     }
 

@@ -5,7 +5,7 @@ use crate::feature;
 use std::path::Path;
 use std::time::Duration;
 use unslide_builder::Settings;
-use unslide_runtime::child::ChildProgram;
+use unslide_sandbox::child::ChildProgram;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::uploads;
 use unslide_testkit::fixtures;
@@ -54,7 +54,7 @@ fn a_child_does_what_its_folder_says() {
     if !Path::new("request.json").exists() {
         return;
     }
-    unslide_runtime::child::end_with_parent().unwrap();
+    unslide_sandbox::child::end_with_parent().unwrap();
     if let Some(line) = held() {
         std::fs::write("new", format!("{line} {}", std::process::id())).unwrap();
         std::fs::rename("new", WAITING).unwrap();
@@ -126,13 +126,13 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_someone_kills_is_started_again() {
     let world = World::start(1).await;
-    hold(&world, &["Unpack"]);
+    hold(&world, &["unpack"]);
     let id = world.upload("app", &std::fs::read(fixtures::dsym("app")).unwrap()).await;
     let mut killed = Vec::new();
     while killed.len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
         for child in
-            waiting(&world, "Unpack").into_iter().filter(|child| !killed.contains(child)).collect::<Vec<_>>()
+            waiting(&world, "unpack").into_iter().filter(|child| !killed.contains(child)).collect::<Vec<_>>()
         {
             nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), nix::sys::signal::SIGKILL).unwrap();
             killed.push(child);

@@ -4,10 +4,9 @@ use crate::builder_fixture::{World, acme};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::time::Duration;
-use unslide_builder::feature::{
-    BuilderFeature, ChildTask, ChildTaskError, FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler,
-};
+use unslide_builder::feature::{BuilderFeature, FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
 use unslide_model::TenantId;
+use unslide_sandbox::{ChildTask, ChildTaskError};
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::{HookFuture, OwnerTx};
 use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSource};

@@ -127,8 +127,10 @@ async fn sent(world: &World) -> i64 {
     world.number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate' AND sent_at IS NOT NULL").await
 }
 
-/// How often each report is asked for, until nothing more comes.
-async fn requests_until_quiet(requests: &mut Topic) -> BTreeMap<ReportId, usize> {
+/// How often each report is asked for, once every message is sent and nothing more comes.
+async fn requests_until_quiet(world: &World, requests: &mut Topic) -> BTreeMap<ReportId, usize> {
+    world.wait_for_number("SELECT count(*) FROM outbox WHERE sent_at IS NULL", 0).await;
+    requests.read_to_end().await;
     let mut asked = BTreeMap::new();
     while let Some(record) = requests.next_unless_quiet().await {
         let request = Resymbolicate::decode(record.value.unwrap()).unwrap();
@@ -200,7 +202,7 @@ async fn another_relay_takes_over_from_one_that_loses_its_session_in_the_middle_
     let newer = change(&world, &acme()).await;
     end_session(&world).await;
     assert!(outbox::wait_sent(&world.store, &acme(), newer, 3 * BUILDER_TIMEOUT).await.unwrap());
-    let asked = requests_until_quiet(&mut requests).await;
+    let asked = requests_until_quiet(&world, &mut requests).await;
     assert_eq!(asked.keys().copied().collect::<Vec<_>>(), (1..=30).map(id).collect::<Vec<_>>());
     // What was committed just before the session ended is sent again, and nothing more often.
     assert!(asked.values().all(|times| *times <= 2), "{asked:?}");

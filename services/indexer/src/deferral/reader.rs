@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
-use unslide_runtime::format_causes;
+use unslide_model::format_causes;
 use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
 use unslide_store::positions::PartitionPosition;

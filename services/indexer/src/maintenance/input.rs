@@ -2,8 +2,9 @@
 
 use crate::metrics::Metrics;
 use std::time::Duration;
+use unslide_model::format_causes;
 use unslide_proto::lanes;
-use unslide_runtime::{Shutdown, format_causes};
+use unslide_runtime::Shutdown;
 use unslide_stream::{Settings, StreamError, admin, group_lag};
 
 /// Interval between two queries to Kafka.

@@ -4,7 +4,8 @@
 use crate::failure::IndexerError;
 use crate::pipeline::{Pipeline, StoreFailure};
 use std::time::Duration;
-use unslide_runtime::{Shutdown, format_causes};
+use unslide_model::format_causes;
+use unslide_runtime::Shutdown;
 use unslide_store::Store;
 use unslide_store::dead_letters::{self, DeadLetter, ReplayResult};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};

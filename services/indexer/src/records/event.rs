@@ -87,7 +87,7 @@ pub mod tests {
     use super::*;
     use unslide_model::Secret;
     use unslide_proto::event::{EventError, GatewayEvent};
-    use unslide_proto::signed::{Signer, SigningKey};
+    use unslide_signatures::{Signer, SigningKey};
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
 
     /// An event as a feature has it.

@@ -26,7 +26,8 @@ use std::time::Duration;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{ObjectStore, StorageError};
-use unslide_runtime::{CpuError, CpuPool, Host, Shutdown, format_causes};
+use unslide_model::format_causes;
+use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
 use unslide_store::segments::{self, PendingDay};
 use unslide_store::{Store, StoreError};
 

@@ -2,8 +2,7 @@
 
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
-use unslide_model::TenantId;
-use unslide_runtime::format_causes;
+use unslide_model::{TenantId, format_causes};
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{StoreError, expire_features, partitions, retention};
 

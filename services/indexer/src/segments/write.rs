@@ -6,8 +6,7 @@ use std::future::Future;
 use time::Date;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{Condition, Put};
-use unslide_model::TenantId;
-use unslide_runtime::format_causes;
+use unslide_model::{TenantId, format_causes};
 use unslide_store::segments::{self, MovedBody, SegmentIntent};
 
 /// Bytes of bodies that are read at once; one body may be larger.

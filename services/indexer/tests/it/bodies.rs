@@ -1,9 +1,8 @@
 //! Where bodies are: in the topic, in the database, in segments on an S3 endpoint.
 
 use crate::indexer_fixture::{World, acme, report};
-use unslide_artifacts::ObjectStore;
-use unslide_artifacts::keys;
 use unslide_artifacts::segment::{BodyId, fetch_frame, open_frame};
+use unslide_artifacts::{ObjectStore, keys};
 use unslide_indexer::Settings;
 use unslide_model::ReportId;
 use unslide_store::queries;

@@ -4,11 +4,9 @@ use super::worker_fixture::*;
 use prost::Message;
 use unslide_artifacts::segment::{self, BodyId};
 use unslide_artifacts::{Fault, Operation, Put, keys};
-use unslide_model::ReportId;
-use unslide_model::TenantId;
+use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
-use unslide_proto::report::SegmentRef;
-use unslide_proto::report::{Need, Outcome, Resymbolicate, resymbolicate::Body};
+use unslide_proto::report::{Need, Outcome, Resymbolicate, SegmentRef, resymbolicate::Body};
 use unslide_report::ReadLimits;
 use unslide_stream::{Headers, OutRecord, Record};
 

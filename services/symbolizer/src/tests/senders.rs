@@ -9,7 +9,7 @@ use rdkafka::client::DefaultClientContext;
 use unslide_model::{Clock, Secret, SystemClock, TenantId};
 use unslide_proto::headers;
 use unslide_proto::report::{RecordRef as ProtoRef, Resymbolicate};
-use unslide_proto::signed::{SignedPurpose, Signer, SigningKey};
+use unslide_signatures::{SignedPurpose, Signer, SigningKey};
 use unslide_stream::{GatewayKey, Headers, Record, RecordRef, SignatureSettings, admin};
 
 /// Proves: sender

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use symbolic_debuginfo::Archive;
 use symbolic_symcache::SymCacheConverter;
-use unslide_artifacts::map_file;
+use unslide_archive::map_file;
 use unslide_testkit::memory;
 
 /// Names the dSYM of some 2 GB.

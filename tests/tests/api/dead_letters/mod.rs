@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use unslide_model::Scope;
 use unslide_proto::headers;
-use unslide_proto::signed::{SignedPurpose, SigningKey};
+use unslide_signatures::{SignedPurpose, SigningKey};
 use unslide_store::audit;
 use unslide_store::dead_letters::{
     self, DeadLetter, DeadLetterId, DeadLetterStage, DeadLetterStatus, TopicOffset,

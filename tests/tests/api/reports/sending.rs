@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use unslide_model::Scope;
 use unslide_proto::headers;
-use unslide_proto::signed::SigningKey;
+use unslide_signatures::SigningKey;
 
 const A: &str = "11111111-1111-1111-1111-111111111111";
 const B: &str = "22222222-2222-2222-2222-222222222222";

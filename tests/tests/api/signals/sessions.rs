@@ -11,7 +11,7 @@ use unslide_model::Scope;
 use unslide_model::ended::EndReason;
 use unslide_proto::event::GatewayEvent;
 use unslide_proto::headers;
-use unslide_proto::signed::SigningKey;
+use unslide_signatures::SigningKey;
 use unslide_store::{partitions, tenants};
 use unslide_stream::{Record, scan};
 

@@ -9,7 +9,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use unslide_client::{BoxError, say};
+use unslide_cli::{BoxError, say};
 use unslide_proto::{headers, topics};
 
 /// Sends reports and waits until the broker has them.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_client::{
+use unslide_cli::{
     ApiServer, BoxError, Client, Configured, Console, Exit, Outcome, UploadBody, block_on, say,
 };
 use unslide_embedded::Servers;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use unslide_client::{BoxError, Client, DemoRun, SendDemoData, say};
+use unslide_cli::{BoxError, Client, DemoRun, SendDemoData, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
 /// Days of traffic, today among them. Kafka keeps a week.

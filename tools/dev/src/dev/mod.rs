@@ -14,13 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_api::entropy::Entropy;
-use unslide_client::{
-    BoxError, Configured, Console, Exit, Outcome, block_on, create_key, create_tenant, note,
-    reachable_address, say,
-};
+use unslide_cli::{BoxError, Configured, Console, Exit, Outcome, block_on, note, reachable_address, say};
 use unslide_embedded::{Options, S3Endpoint, Servers};
-use unslide_model::{Scope, Secret, TenantId, shell_word};
-use unslide_runtime::{Host, admin, format_causes, supervise_services, telemetry};
+use unslide_model::{Scope, Secret, TenantId, format_causes, shell_word};
+use unslide_runtime::{Host, admin, supervise_services, telemetry};
+use unslide_store::accounts::{create_key, create_tenant};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
 

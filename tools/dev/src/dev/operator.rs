@@ -3,7 +3,7 @@
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use unslide_client::BoxError;
+use unslide_cli::BoxError;
 use unslide_embedded::private_file;
 
 /// Its name in the data folder.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
-use unslide_client::BoxError;
+use unslide_cli::BoxError;
 use unslide_embedded::private_file;
 
 /// The address of the api if it is free and no other was given.

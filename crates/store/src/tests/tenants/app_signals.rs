@@ -2,7 +2,7 @@
 
 use crate::Uuid;
 use crate::app_settings::{self, AppSettings};
-use crate::app_signals::{self, AppSignal, DroppedSignal, SignalSettings};
+use crate::app_signals::{self, DroppedSignal, SignalSettings};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::queries::reports::{ReportFilter, list_reports};
 use crate::queries::trends::{self, TrendStep, VersionFilter};
@@ -11,6 +11,7 @@ use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
 use crate::tests::database::{Database, acme, arrival, grouping, revised, start, tenant_id};
 use serde_json::json;
 use time::{Date, Duration};
+use unslide_model::AppSignal;
 
 const APP: &str = "com.acme.shop";
 

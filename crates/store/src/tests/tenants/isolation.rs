@@ -1,6 +1,5 @@
 //! Tenants do not see each other, whatever the service asks.
 
-use crate::app_signals::AppSignal;
 use crate::keys::{self, NewApiKey};
 use crate::tests::database::{Database, acme, admin, arrival, image, publish, revised, tenant_id, url_of};
 use crate::{Settings, Store, StoreError, audit, jobs, segments, symbols, uploads};
@@ -8,7 +7,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unslide_model::{Quality, Scope, SystemClock};
+use unslide_model::{AppSignal, Quality, Scope, SystemClock};
 
 /// Every table with tenants' rows, with its column of tenants, as the database's catalogue has it.
 async fn tenant_tables(database: &Database) -> Vec<(String, String)> {

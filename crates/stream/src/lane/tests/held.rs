@@ -112,7 +112,8 @@ async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     until(&a, |s| s.partitions == 4).await;
     first.holding.lock().clear();
     until_holding(&first, 4).await;
-    assert_eq!((first.prepared.lock().len(), bench.outputs(0).await.len()), (0, 0));
+    let outputs = bench.outputs(0).await.len();
+    assert_eq!((first.prepared.lock().len(), outputs), (0, 0));
     first.held.lock().clear();
     assert_once(&bench.outputs(84).await, 84);
     assert_eq!(second.prepared.lock().len(), 0);

@@ -3,16 +3,15 @@
 
 use crate::form::SentForm;
 use crate::prelude::*;
-use unslide_api::feature::operation::JsonBody;
-use unslide_api::feature::operation::TenantAdmin;
+use unslide_api::feature::operation::{JsonBody, TenantAdmin};
 use unslide_api::feature::site::{
-    GroupingRulesEffect, GroupingRulesTrial, NewGroupingRules, get_grouping_rules, set_grouping_rules,
-    try_grouping_rules,
+    GroupingRulesEffect, GroupingRulesTrial, NewAppSettings, NewGroupingRules, PersonSearchSetting,
+    get_grouping_rules, set_app_settings, set_grouping_rules, set_person_search, try_grouping_rules,
 };
-use unslide_api::feature::site::{NewAppSettings, PersonSearchSetting, set_app_settings, set_person_search};
+use unslide_model::AppSignal;
 use unslide_report::text::is_obeyed;
 use unslide_store::app_settings::{self, ALL_APPS, AppWithSettings};
-use unslide_store::app_signals::{AppSignal, SignalSettings};
+use unslide_store::app_signals::SignalSettings;
 use unslide_store::groups::rules::TenantGroupingRules;
 use unslide_store::queries::{apps, person};
 use unslide_symbolicate::grouping::GroupingRules;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_runtime::format_causes;
+use unslide_model::format_causes;
 use utoipa::ToSchema;
 
 /// The media type of a problem (RFC 9457 §3).

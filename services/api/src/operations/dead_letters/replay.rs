@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::json;
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_proto::signed::SignedPurpose;
 use unslide_proto::trace::TraceContext;
+use unslide_signatures::SignedPurpose;
 use unslide_store::audit;
 use unslide_store::dead_letters::{
     self, DeadLetter, DeadLetterId, DeadLetterStage, DeadLetterStatus, TopicOffset,

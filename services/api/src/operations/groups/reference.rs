@@ -7,7 +7,8 @@ use serde::de::Error;
 use std::borrow::Cow;
 use std::str::FromStr;
 use time::Duration;
-use unslide_store::groups::{find_short_ids, follow_redirects, normalize_short_id};
+use unslide_model::short_id::normalize_short_id;
+use unslide_store::groups::{find_short_ids, follow_redirects};
 use unslide_store::queries::groups::{
     self, CountScope, GroupCounts, GroupFilter, GroupShare, ListedGroup, find_group,
 };

@@ -4,11 +4,11 @@ use super::matches::{SearchMatch, page_path};
 use crate::feature::FoundPage;
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
+use unslide_model::short_id::normalize_short_id;
 use unslide_model::{DebugId, ReportId, Scope};
-use unslide_store::groups::{find_short_ids, normalize_short_id};
-use unslide_store::queries::groups;
-use unslide_store::queries::report;
+use unslide_store::groups::find_short_ids;
 use unslide_store::queries::reports::{self, ReportFilter};
+use unslide_store::queries::{groups, report};
 use unslide_store::{TenantTx, Uuid, symbols, uploads};
 
 /// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle

@@ -111,7 +111,7 @@ fn a_document_without_a_report_is_refused_once() {
     assert_eq!(read("[1,2,3]", "com.a").unwrap(), ["not_a_report"]);
     assert_eq!(read("[{},{},{\"a\" 1}]", "com.a").unwrap(), ["not_a_report"]);
     let archive = zip_archive(&[("a.json", A.as_bytes()), ("notes.txt", b"{}\n{}\n{}\n")]);
-    assert_eq!(read(archive, "com.a").unwrap(), [A, "not_json"]);
+    assert_eq!(read(archive, "com.a").unwrap(), [A, "not_a_report"]);
     let detail = refusal("[1,2,3]", &BodyForm::Any).1;
     assert!(detail.starts_with("report 0: ") && detail.contains("2 more could not be read"), "{detail}");
 }

@@ -19,10 +19,10 @@ use read::{EventRules, ReceivedEvent, check_events, read_events};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_model::TenantId;
+use unslide_model::{AppSignal, TenantId};
 use unslide_proto::event::GatewayEvent;
 use unslide_proto::headers;
-use unslide_store::app_signals::{self, AppSignal};
+use unslide_store::app_signals;
 use unslide_stream::OutRecord;
 
 /// Maximum size of a request, compressed and unpacked, in bytes.

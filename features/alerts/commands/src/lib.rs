@@ -1,0 +1,234 @@
+//! `unslide alerts`: the rules of a tenant, and their messages.
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::{Value, json};
+use unslide_cli::listing::{Listing, filter_given, item_text};
+use unslide_cli::{ApiServer, Client, FeatureCommand, Outcome, block_on, say};
+
+/// The subcommands of the feature.
+pub const ALERT_COMMANDS: &[FeatureCommand] =
+    &[FeatureCommand { follows: "groups", command: Arguments::command, run }];
+
+/// Entries of a list without --limit.
+const DEFAULT_LIMIT: usize = 50;
+
+/// List alert rules, messages and firings, acknowledge a firing, and send a group to a receiver
+#[derive(Parser)]
+#[command(
+    name = "alerts",
+    after_help = "\
+The key needs the scope tenant:admin, and to send a group groups:write. Rules are made in the console and with POST /v1/alert-rules.
+
+Examples:
+  unslide alerts list
+  unslide alerts messages --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts firings
+  unslide alerts acknowledge 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
+  unslide alerts send SHOP-1A2B --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: AlertsCommand,
+}
+
+#[derive(Subcommand)]
+enum AlertsCommand {
+    /// List the alert rules of the tenant
+    List(ListArguments),
+    /// List messages, the newest first, with the reason why one was not delivered
+    Messages {
+        #[command(flatten)]
+        list: ListArguments,
+        /// Messages of the rule with this id
+        #[arg(long, value_name = "ID")]
+        rule: Option<String>,
+    },
+    /// List the times in which figures were bad, the newest first
+    Firings(ListArguments),
+    /// Acknowledge a firing, so that the second receiver does not get it
+    Acknowledge {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id of the firing
+        id: String,
+    },
+    /// Send a test message to the receiver of a rule
+    Test {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id of the rule
+        id: String,
+    },
+    /// Send a group to the receiver of a rule
+    Send {
+        #[command(flatten)]
+        server: ApiServer,
+        /// The id or short id of the group
+        group: String,
+        /// The id of the rule
+        #[arg(long, value_name = "ID")]
+        rule: String,
+    },
+}
+
+#[derive(Args)]
+struct ListArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The most entries to show
+    #[arg(long, default_value_t = DEFAULT_LIMIT)]
+    limit: usize,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn run(matches: &ArgMatches) -> Outcome {
+    block_on(async {
+        match Arguments::from_arg_matches(matches)?.command {
+            AlertsCommand::List(list) => list_rules(&list).await,
+            AlertsCommand::Messages { list, rule } => list_messages(&list, rule).await,
+            AlertsCommand::Firings(list) => list_firings(&list).await,
+            AlertsCommand::Acknowledge { server, id } => {
+                let path = format!("/v1/alert-firings/{id}/acknowledge");
+                let firing: Value = Client::new(&server)?.post(&path, &json!({})).await?;
+                say!("{id}  {}", describe_firing(&firing));
+                Ok(unslide_cli::Exit::Ready)
+            }
+            AlertsCommand::Test { server, id } => {
+                let path = format!("/v1/alert-rules/{id}/test");
+                let _: Value = Client::new(&server)?.post(&path, &json!({})).await?;
+                say!(
+                    "{id}  a test message is on its way; `unslide alerts messages --rule {id}` says whether it arrived"
+                );
+                Ok(unslide_cli::Exit::Ready)
+            }
+            AlertsCommand::Send { server, group, rule } => {
+                let path = format!("/v1/groups/{group}/send");
+                let _: Value = Client::new(&server)?.post(&path, &json!({ "rule": rule })).await?;
+                say!("{group}  is on its way to the receiver of the rule {rule}");
+                Ok(unslide_cli::Exit::Ready)
+            }
+        }
+    })
+}
+
+async fn list_rules(arguments: &ListArguments) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-rules",
+        query: Vec::new(),
+        limit: arguments.limit,
+        head: &["ID", "NAME", "CONDITION", "APP", "CHANNEL", "ADDRESS", "STATE"],
+        row: |rule| {
+            [
+                item_text(rule, "id"),
+                item_text(rule, "name"),
+                describe_condition(rule),
+                item_text(rule, "app"),
+                item_text(rule, "channel"),
+                item_text(rule, "address"),
+                describe_state(rule),
+            ]
+        },
+        empty: "the tenant has no alert rule: the console makes one",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+/// Returns the condition or the figure with its threshold, if it has one.
+fn describe_condition(rule: &Value) -> String {
+    if let Some(figure) = rule["figure"]["name"].as_str() {
+        let comparison = item_text(&rule["figure"], "comparison");
+        return match comparison.as_str() {
+            "worse" => format!("{figure} worse"),
+            _ => format!("{figure} {comparison} {}", rule["threshold"]),
+        };
+    }
+    let condition = item_text(rule, "condition");
+    match rule["threshold"].as_f64() {
+        Some(threshold) if threshold > 0.0 => format!("{condition} {threshold}"),
+        _ => condition,
+    }
+}
+
+fn describe_state(rule: &Value) -> String {
+    match (rule["enabled"] == false, item_text(rule, "muted_until").as_str()) {
+        (true, _) => "off".to_owned(),
+        (false, "") => "on".to_owned(),
+        (false, until) => format!("muted until {until}"),
+    }
+}
+
+async fn list_firings(arguments: &ListArguments) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-firings",
+        query: Vec::new(),
+        limit: arguments.limit,
+        head: &["ID", "BEGAN", "RULE", "STATE", "FIGURE"],
+        row: |firing| {
+            [
+                item_text(firing, "id"),
+                item_text(firing, "began_at"),
+                item_text(firing, "rule_name"),
+                describe_firing(firing),
+                item_text(firing, "headline"),
+            ]
+        },
+        empty: "no figure was bad",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+/// Returns how far a firing is.
+fn describe_firing(firing: &Value) -> String {
+    let by = item_text(firing, "acknowledged_by");
+    match (firing["ended_at"].is_string(), by.as_str()) {
+        (true, _) => "good again".to_owned(),
+        (false, "") => "bad".to_owned(),
+        (false, by) => format!("acknowledged by {by}"),
+    }
+}
+
+async fn list_messages(arguments: &ListArguments, rule: Option<String>) -> Outcome {
+    let listing = Listing {
+        path: "/v1/alert-messages",
+        query: filter_given([("rule", rule)]),
+        limit: arguments.limit,
+        head: &["ID", "CREATED", "RULE", "STATUS", "EVENTS", "ATTEMPTS", "HEADLINE", "LAST ERROR"],
+        row: |message| {
+            [
+                item_text(message, "id"),
+                item_text(message, "created_at"),
+                item_text(message, "rule_name"),
+                item_text(message, "status"),
+                message["events"].to_string(),
+                message["attempts"].to_string(),
+                item_text(message, "headline"),
+                item_text(message, "last_error"),
+            ]
+        },
+        empty: "no message matches",
+    };
+    listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_says_when_it_sends_and_whether_it_is_on() {
+        let rule = json!({ "condition": "growth", "threshold": 2.5, "enabled": true });
+        assert_eq!(
+            (describe_condition(&rule), describe_state(&rule)),
+            ("growth 2.5".to_owned(), "on".to_owned())
+        );
+        let muted = json!({ "condition": "new_group", "threshold": 0.0, "enabled": true, "muted_until": "2026-11-20T09:00:00Z" });
+        assert_eq!(describe_condition(&muted), "new_group");
+        assert_eq!(describe_state(&muted), "muted until 2026-11-20T09:00:00Z");
+        assert_eq!(describe_state(&json!({ "enabled": false })), "off");
+        let slow = json!({ "condition": "figure", "threshold": 1500.5, "figure": { "name": "launch_time_p90", "comparison": "above" } });
+        assert_eq!(describe_condition(&slow), "launch_time_p90 above 1500.5");
+    }
+}

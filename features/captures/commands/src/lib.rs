@@ -1,0 +1,26 @@
+//! Subcommands: captures of a running service, and files of a device without any. `demo` has the captures of `unslide demo`.
+
+mod capture;
+mod demo;
+mod flame;
+mod jetsam;
+mod malloc_log;
+mod memory_graph;
+
+pub use demo::send_demo_data;
+
+use clap::CommandFactory;
+use unslide_cli::FeatureCommand;
+
+/// The subcommands of the feature.
+pub const COMMANDS: &[FeatureCommand] = &[
+    FeatureCommand { follows: "explain", command: flame::Arguments::command, run: flame::run },
+    FeatureCommand { follows: "flame", command: malloc_log::Arguments::command, run: malloc_log::run },
+    FeatureCommand {
+        follows: "malloc-log",
+        command: memory_graph::Arguments::command,
+        run: memory_graph::run,
+    },
+    FeatureCommand { follows: "memory-graph", command: jetsam::Arguments::command, run: jetsam::run },
+    FeatureCommand { follows: "reports", command: capture::Arguments::command, run: capture::run },
+];

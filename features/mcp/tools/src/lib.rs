@@ -1,0 +1,13 @@
+//! Tools of the Model Context Protocol: an assistant reads groups and reports, and changes groups if it may.
+//!
+//! `tool_list` names the tools, `tool` turns a call into a request of the API, `answer` turns its answer into text, and `server`
+//! speaks the protocol, over any transport.
+
+mod answer;
+mod arguments;
+mod server;
+mod tool;
+mod tool_list;
+
+pub use server::{ApiAnswer, CallApi, McpServer};
+pub use tool::ApiRequest;

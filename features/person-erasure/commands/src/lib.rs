@@ -1,0 +1,122 @@
+//! `unslide erase`: erases what a tenant has of one person.
+
+use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
+use serde_json::{Value, json};
+use unslide_cli::listing::{Listing, item_text};
+use unslide_cli::{
+    ApiServer, Client, FeatureCommand, Outcome, block_on, confirm_action, describe_removed, print_erasure,
+    wait_for_erasure,
+};
+
+/// The subcommands of the feature.
+pub const ERASE_COMMANDS: &[FeatureCommand] =
+    &[FeatureCommand { follows: "reports", command: Arguments::command, run }];
+
+/// Entries of the list of erasures.
+const LIST_ENTRIES: usize = 50;
+
+/// Erase everything of one user, installation or session, or list what was erased
+#[derive(Parser)]
+#[command(
+    name = "erase",
+    group = ArgGroup::new("person").required(true).args(["user", "installation", "session", "list"]),
+    after_help = "\
+The key needs the scope tenant:admin. Data that arrived before the command is deleted and not stored again; data that
+arrives later is stored.
+
+Examples:
+  unslide erase --user u-17
+  unslide erase --installation 0308d5c6e6b4e172 --yes --no-wait
+  unslide erase --list"
+)]
+struct Arguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Id of a user, as sessions or reports name it
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Id of an installation, as sessions name it, or device_app_hash of reports
+    #[arg(long, value_name = "ID")]
+    installation: Option<String>,
+    /// Id of a session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// List the erasures so far, the newest first
+    #[arg(long)]
+    list: bool,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until everything is erased, which takes a minute or more
+    #[arg(long)]
+    no_wait: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Returns the kind and the id of the person.
+    fn person(&self) -> Option<(&'static str, &str)> {
+        let persons =
+            [("user", &self.user), ("installation", &self.installation), ("session", &self.session)];
+        persons.into_iter().find_map(|(kind, id)| Some((kind, id.as_deref()?)))
+    }
+}
+
+fn run(matches: &ArgMatches) -> Outcome {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    block_on(async {
+        let client = Client::new(&arguments.server)?;
+        match arguments.person() {
+            Some((kind, id)) => erase(&client, &arguments, kind, id).await,
+            None => list_erasures(&client, arguments.json).await,
+        }
+    })
+}
+
+async fn erase(client: &Client, arguments: &Arguments, kind: &str, id: &str) -> Outcome {
+    let question = format!("This erases everything of the {kind} {id}. It cannot be undone.");
+    confirm_action(&question, arguments.yes)?;
+    let mut erasure: Value = client.post("/v1/person-erasures", &json!({ "kind": kind, "id": id })).await?;
+    let path = format!("/v1/person-erasures/{}", item_text(&erasure, "id"));
+    if !arguments.no_wait {
+        erasure = wait_for_erasure(erasure, async || Ok(client.get(&path).await?)).await?;
+    }
+    print_erasure(&erasure, arguments.json)
+}
+
+async fn list_erasures(client: &Client, as_json: bool) -> Outcome {
+    let listing = Listing {
+        path: "/v1/person-erasures",
+        query: Vec::new(),
+        limit: LIST_ENTRIES,
+        head: &["ID", "KIND", "REQUESTED", "STATE", "REMOVED", "PERSON"],
+        row: |erasure| {
+            [
+                item_text(erasure, "id"),
+                item_text(erasure, "kind"),
+                item_text(erasure, "requested_at"),
+                item_text(erasure, "state"),
+                describe_removed(erasure),
+                item_text(erasure, "person_hash"),
+            ]
+        },
+        empty: "no person was erased yet",
+    };
+    listing.print_items(client, as_json).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_names_one_person_or_lists_erasures() {
+        let parse = |arguments: &[&str]| Arguments::try_parse_from([&["erase"], arguments].concat());
+        let user = parse(&["--user", "u-17"]).ok();
+        assert_eq!(user.as_ref().and_then(Arguments::person), Some(("user", "u-17")));
+        assert!(parse(&["--list"]).is_ok_and(|arguments| arguments.person().is_none()));
+        assert!(parse(&[]).is_err() && parse(&["--user", "a", "--session", "b"]).is_err());
+    }
+}

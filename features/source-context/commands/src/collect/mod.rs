@@ -1,0 +1,194 @@
+//! Bundles for `unslide upload --include-sources`: the source files that the DWARF of a dSYM names.
+//!
+//! A dSYM may be of another party and name any file of this machine. So only regular text files in the source root are taken:
+//! the place of a file after all symbolic links counts. Files that usually hold secrets are left out.
+
+mod exclude;
+mod writer;
+
+use exclude::ExcludeList;
+use memmap2::Mmap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use symbolic_common::clean_path;
+use unslide_cli::{BoxError, SourceBundleFile, SourceBundler, SourceSelection};
+use unslide_source_context_formats::{
+    MAX_BUNDLE_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, MAX_TOTAL_BYTES,
+};
+use unslide_symbolicate::object::{list_objects, list_source_paths};
+use writer::BundleWriter;
+
+/// Makes the bundles of `unslide upload`.
+pub const SOURCE_BUNDLER: SourceBundler = SourceBundler { write_bundles, path: "/v1/source-bundles" };
+
+/// A source file that may be sent.
+struct FoundSource {
+    /// The path in the symbols.
+    named: String,
+    /// Its place, after all symbolic links.
+    place: PathBuf,
+    text: Vec<u8>,
+}
+
+/// Writes a bundle into `folder` for each architecture of a Mach-O file that names source files. Blocks.
+fn write_bundles(
+    file: &Path,
+    selection: &SourceSelection,
+    folder: &Path,
+) -> Result<Vec<SourceBundleFile>, BoxError> {
+    let opened = File::open(file)?;
+    #[expect(
+        unsafe_code,
+        reason = "dSYMs have gigabytes; a file that shrinks while it is read ends this command only"
+    )]
+    // SAFETY: the map is read only and lives as long as this call.
+    let bytes = unsafe { Mmap::map(&opened)? };
+    let sources = SourceFolder::new(selection)?;
+    let mut bundles = Vec::new();
+    for entry in list_objects(&bytes)? {
+        let facts = entry.object?;
+        let Some(debug_id) = facts.debug_id else { continue };
+        let path = folder.join(format!("{debug_id}.src.zip"));
+        let mut writer = BundleWriter::start(BufWriter::new(File::create(&path)?))?;
+        let written = write_sources(&mut writer, bytes.get(entry.range).unwrap_or_default(), &sources)?;
+        writer.finish(&debug_id.to_string().to_lowercase(), facts.cpu.name())?;
+        check_size(&path)?;
+        if !written.is_empty() {
+            bundles.push(SourceBundleFile { debug_id, path, sources: written });
+        }
+    }
+    Ok(bundles)
+}
+
+/// Adds the source files of one architecture to its bundle. Returns them.
+fn write_sources<W: Write + Seek>(
+    writer: &mut BundleWriter<W>,
+    slice: &[u8],
+    sources: &SourceFolder,
+) -> Result<Vec<PathBuf>, BoxError> {
+    let (mut written, mut total) = (Vec::new(), 0_u64);
+    for named in list_source_paths(slice)? {
+        let Some(found) = sources.find_source(&clean_path(&named)) else { continue };
+        total = total.saturating_add(found.text.len() as u64);
+        if written.len() == MAX_FILES || total > MAX_TOTAL_BYTES {
+            let detail = format!(
+                "the symbols name more than {MAX_FILES} source files or {MAX_TOTAL_BYTES} bytes of them: \
+                 name a smaller --source-root, or leave files out with --exclude"
+            );
+            return Err(detail.into());
+        }
+        if writer.add_file(&found.named, &found.text)? {
+            written.push(found.place);
+        }
+    }
+    Ok(written)
+}
+
+fn check_size(path: &Path) -> Result<(), BoxError> {
+    let size = fs::metadata(path)?.len();
+    if size > MAX_BUNDLE_BYTES {
+        let detail = format!(
+            "the bundle of source files has {size} bytes, and the limit is {MAX_BUNDLE_BYTES}: leave files out with --exclude"
+        );
+        return Err(detail.into());
+    }
+    Ok(())
+}
+
+/// The folder that source files are taken from.
+struct SourceFolder {
+    /// Its place, after all symbolic links.
+    root: PathBuf,
+    exclude: ExcludeList,
+}
+
+impl SourceFolder {
+    fn new(selection: &SourceSelection) -> Result<SourceFolder, BoxError> {
+        let root = selection
+            .root
+            .canonicalize()
+            .map_err(|error| format!("--source-root {}: {error}", selection.root.display()))?;
+        Ok(SourceFolder { root, exclude: ExcludeList::new(&selection.exclude) })
+    }
+
+    /// Returns a named file if it is a text that may be sent.
+    fn find_source(&self, named: &str) -> Option<FoundSource> {
+        if named.len() > MAX_PATH_BYTES || !Path::new(named).is_absolute() {
+            return None;
+        }
+        let place = Path::new(named).canonicalize().ok()?;
+        let inside = place.strip_prefix(&self.root).ok()?;
+        // The name of a link may be excluded, and so may that of the file that it leads to.
+        if self.exclude.matches_path(inside)
+            || self.exclude.matches_path(Path::new(clean_path(named).as_ref()))
+        {
+            return None;
+        }
+        let data = fs::symlink_metadata(&place).ok()?;
+        if !data.is_file() || data.len() > MAX_FILE_BYTES {
+            return None;
+        }
+        let mut text = Vec::new();
+        File::open(&place).ok()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).ok()?;
+        let is_text =
+            text.len() as u64 <= MAX_FILE_BYTES && !text.contains(&0) && str::from_utf8(&text).is_ok();
+        is_text.then(|| FoundSource { named: named.to_owned(), place, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A repository with a file and a secret, and a file beside it.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("repo");
+        for (path, text) in [
+            ("repo/src/Cart.swift", &b"let a = 1\n"[..]),
+            ("repo/.env", b"KEY=1"),
+            ("repo/src/image.c", b"\0\xff"),
+            ("repo/src/latin.c", b"\xe4"),
+            ("outside.swift", b"secret"),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        (folder, root)
+    }
+
+    fn is_sent(root: &Path, named: &str, exclude: &[&str]) -> bool {
+        let exclude = exclude.iter().map(|text| (*text).to_owned()).collect();
+        let selection = SourceSelection { root: root.to_path_buf(), exclude };
+        SourceFolder::new(&selection).unwrap().find_source(&root.join(named).to_string_lossy()).is_some()
+    }
+
+    #[test]
+    fn only_text_files_in_the_root_are_sent() {
+        let (_folder, root) = repository();
+        assert!(is_sent(&root, "src/Cart.swift", &[]));
+        assert!(!is_sent(&root, "src/Cart.swift", &["src/*"]));
+        for kept in
+            ["src/image.c", "src/latin.c", "src", "../outside.swift", "src/missing.c", ".env", "/etc/passwd"]
+        {
+            assert!(!is_sent(&root, kept, &[]), "{kept}");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_out_or_to_secrets_are_not_followed() {
+        let (folder, root) = repository();
+        symlink(folder.path().join("outside.swift"), root.join("src/out.swift")).unwrap();
+        symlink(folder.path(), root.join("up")).unwrap();
+        symlink(root.join(".env"), root.join("src/env.swift")).unwrap();
+        symlink(root.join("src/Cart.swift"), root.join("src/again.swift")).unwrap();
+        for kept in ["src/out.swift", "up/outside.swift", "src/env.swift"] {
+            assert!(!is_sent(&root, kept, &[]), "{kept}");
+        }
+        assert!(is_sent(&root, "src/again.swift", &[]));
+        assert!(!is_sent(&root.join("src"), "up/outside.swift", &[]));
+    }
+}

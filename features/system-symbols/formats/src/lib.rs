@@ -1,0 +1,12 @@
+//! System symbols as the API and its clients share them: builds with their images, coverage, the advice for a build that lacks
+//! names, and the version and the build that a folder's name tells.
+
+mod advice;
+mod builds;
+mod coverage;
+mod release;
+
+pub use advice::{FIRST_COMMAND, ImportAdvice, advise_import, format_release};
+pub use builds::{BuildImages, MAX_PAGE_IMAGES, RecordedBuild, RemovedBuild};
+pub use coverage::{BuildCoverage, CoverageState, SystemSymbolCoverage, UnnamedImage};
+pub use release::{Release, is_build};

@@ -1,9 +1,0 @@
-//! Imports of nearly every command.
-
-#[cfg(feature = "server")]
-pub(crate) use crate::boot;
-pub(crate) use clap::{Args, Subcommand};
-pub(crate) use serde_json::{Value, json};
-pub(crate) use unslide_client::{
-    ApiServer, BoxError, Client, CommandError, Console, Exit, Outcome, Table, block_on, note, say,
-};

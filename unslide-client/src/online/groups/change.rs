@@ -1,0 +1,171 @@
+//! Commands that change groups: one at a time, or up to 100 at once.
+
+use super::format_state;
+use crate::moment::Moment;
+use crate::prelude::*;
+use reqwest::Method;
+use std::fmt;
+use std::str::FromStr;
+use unslide_cli::listing::item_text;
+use unslide_model::short_id::normalize_short_id;
+use unslide_model::{Clock, SystemClock};
+use uuid::Uuid;
+
+/// A group on the command line: its id or its short id, in the form of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupName(String);
+
+impl FromStr for GroupName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GroupName, String> {
+        let id = Uuid::parse_str(text).ok().map(|id| id.to_string());
+        id.or_else(|| normalize_short_id(text))
+            .map(GroupName)
+            .ok_or_else(|| "a group is named by its id or its short id, such as SHOP-1A2B".to_owned())
+    }
+}
+
+impl fmt::Display for GroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The group that something is done with.
+#[derive(Args)]
+pub struct Target {
+    #[command(flatten)]
+    pub server: ApiServer,
+    /// The id or the short id of the group
+    pub id: GroupName,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The groups that something is done with.
+#[derive(Args)]
+pub struct Targets {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The ids or short ids of the groups, at most 100
+    #[arg(required = true)]
+    ids: Vec<GroupName>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Conditions that open an ignored group again.
+#[derive(Args)]
+pub struct IgnoreArguments {
+    /// Open it again at this time, such as 2026-12-01T09:00:00Z, or after a duration such as 7d
+    #[arg(long, value_name = "TIME")]
+    until: Option<Moment>,
+    /// Open it again when it has this many reports more
+    #[arg(long, value_name = "NUMBER")]
+    more_reports: Option<u32>,
+    /// Open it again when it has this many devices more
+    #[arg(long, value_name = "NUMBER")]
+    more_devices: Option<u32>,
+}
+
+impl IgnoreArguments {
+    /// Returns the change in the form of the API.
+    pub fn to_body(&self) -> Value {
+        let now = SystemClock.now_micros() / 1_000;
+        let mut body = json!({"status": "ignored"});
+        if let Some(until) = self.until {
+            body["ignore_until"] = match until {
+                Moment::At(_) => until.as_text(now),
+                // A duration goes into the future here.
+                Moment::For(millis) => Moment::For(-millis).as_text(now),
+            }
+            .into();
+        }
+        if let Some(number) = self.more_reports {
+            body["ignore_more_reports"] = number.into();
+        }
+        if let Some(number) = self.more_devices {
+            body["ignore_more_devices"] = number.into();
+        }
+        body
+    }
+}
+
+/// Returns the change that resolves a group.
+pub fn build_resolved(in_version: Option<String>, in_next_version: bool) -> Value {
+    let mut body = json!({"status": "resolved"});
+    if let Some(version) = in_version {
+        body["resolved_in"] = version.into();
+    }
+    if in_next_version {
+        body["resolved_in_next"] = true.into();
+    }
+    body
+}
+
+/// Changes one group, or merges or splits it, and prints it.
+pub async fn change_group(target: &Target, path: &str, body: &Value) -> Outcome {
+    let client = Client::new(&target.server)?;
+    let address = format!("/v1/groups/{}{path}", target.id);
+    let method = if path.is_empty() { Method::PATCH } else { Method::POST };
+    let group: Value = client.send_json(method, &address, body).await?;
+    if target.json {
+        Console::get().print_json(&group)?;
+    } else if group.is_null() {
+        say!("{}  done; the key may not read groups", target.id);
+    } else {
+        let count = group["reports"].as_u64().unwrap_or(0);
+        let noun = if count == 1 { "report" } else { "reports" };
+        say!("{}  {}  {count} {noun}  {}", target.id, format_state(&group), item_text(&group, "title"));
+    }
+    Ok(Exit::Ready)
+}
+
+/// Makes one change of one or several groups.
+pub async fn change_groups(targets: Targets, body: &Value) -> Outcome {
+    let Targets { server, ids, json } = targets;
+    if let [id] = ids.as_slice() {
+        return change_group(&Target { server, id: id.clone(), json }, "", body).await;
+    }
+    let groups: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let body = json!({"groups": groups, "change": body});
+    let client = Client::new(&server)?;
+    let answer: Value = client.send_json(Method::POST, "/v1/groups/changes", &body).await?;
+    let outcomes = answer["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if json {
+        Console::get().print_json(&answer)?;
+    } else {
+        for (id, outcome) in ids.iter().zip(outcomes) {
+            let detail = item_text(outcome, "detail");
+            say!("{id}  {}  {detail}", item_text(outcome, "outcome"));
+        }
+    }
+    let is_whole = answer["done"].as_u64() == u64::try_from(ids.len()).ok();
+    Ok(if is_whole { Exit::Ready } else { Exit::Failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_by_its_id_or_its_short_id() {
+        let name = |text: &str| text.parse::<GroupName>().map(|name| name.to_string());
+        assert_eq!(name("shop-1a2b").as_deref(), Ok("SHOP-1A2B"));
+        let id = "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10";
+        assert_eq!(name(id).as_deref(), Ok(id));
+        assert!(name("../keys").is_err());
+    }
+
+    #[test]
+    fn an_ignored_group_is_opened_in_the_future() {
+        let ignore = IgnoreArguments { until: "7d".parse().ok(), more_reports: Some(5), more_devices: None };
+        let body = ignore.to_body();
+        assert_eq!((&body["status"], &body["ignore_more_reports"]), (&json!("ignored"), &json!(5)));
+        let now = Moment::For(0).as_text(SystemClock.now_micros() / 1_000);
+        assert!(item_text(&body, "ignore_until") > now);
+    }
+}

@@ -1,0 +1,154 @@
+//! `unslide reports`: lists and shows stored reports.
+
+pub mod show;
+
+use crate::moment::Moment;
+use crate::prelude::*;
+use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_model::{Clock, SystemClock};
+
+/// Arguments of the command `unslide reports`.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+The key needs the scope reports:read. Without a command the reports are listed.
+
+Examples:
+  unslide reports --app com.example.shop --app-version 2.4.1
+  unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5
+  unslide reports --search Cart.total
+  unslide reports --app com.example.shop --model iPhone16,1 --os 18.3.1 --from 24h
+  unslide reports show 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
+  unslide reports --app com.example.shop --csv > reports.csv"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<ReportsAction>,
+    #[command(flatten)]
+    list: ListArguments,
+}
+
+#[derive(Subcommand)]
+enum ReportsAction {
+    /// List stored reports, the newest first
+    List(Box<ListArguments>),
+    /// Show a report as a log in Apple's form, or the enriched report as JSON
+    Show(show::ShowReportArguments),
+}
+
+/// Arguments of the command `unslide reports list`.
+#[derive(Args)]
+struct ListArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Bundle identifier of the app
+    #[arg(long)]
+    app: Option<String>,
+    /// Version of the app, such as 2.4.1
+    #[arg(long = "app-version", value_name = "VERSION")]
+    app_version: Option<String>,
+    /// Build number of the app
+    #[arg(long)]
+    build: Option<String>,
+    /// Arrived at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
+    #[arg(long, value_name = "TIME")]
+    from: Option<Moment>,
+    /// Arrived before this time, as --from
+    #[arg(long, value_name = "TIME")]
+    to: Option<Moment>,
+    /// The crash's type, such as mach, signal or nsexception
+    #[arg(long = "type", visible_alias = "kind", value_name = "TYPE")]
+    crash_type: Option<String>,
+    /// Reports of the group with this id
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// Reports of groups with this text in a function, a file, the reason or the title
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// How far symbolication got: complete, partial or none
+    #[arg(long)]
+    status: Option<String>,
+    /// true: only crashes, which the app did not survive; false: only other reports
+    #[arg(long, value_name = "BOOL")]
+    fatal: Option<bool>,
+    /// true: only reports that figures count, each crash once
+    #[arg(long, value_name = "BOOL")]
+    counted: Option<bool>,
+    /// The machine, such as iPhone16,1
+    #[arg(long)]
+    model: Option<String>,
+    /// The operating system's version, with or without its name
+    #[arg(long, value_name = "VERSION")]
+    os: Option<String>,
+    /// A frame refers to the image with this debug id
+    #[arg(long, value_name = "UUID")]
+    debug_id: Option<String>,
+    #[command(flatten)]
+    form: ListForm,
+}
+
+/// Lists reports, newest first, or shows one.
+pub fn run(arguments: Arguments) -> Outcome {
+    match arguments.action {
+        Some(ReportsAction::Show(arguments)) => show::run(&arguments),
+        Some(ReportsAction::List(arguments)) => list_reports(*arguments),
+        None => list_reports(arguments.list),
+    }
+}
+
+fn list_reports(arguments: ListArguments) -> Outcome {
+    let now = SystemClock.now_micros() / 1_000;
+    let query = filter_given([
+        ("app", arguments.app),
+        ("version", arguments.app_version),
+        ("build", arguments.build),
+        ("from", arguments.from.map(|from| from.as_text(now))),
+        ("to", arguments.to.map(|to| to.as_text(now))),
+        ("type", arguments.crash_type),
+        ("group", arguments.group),
+        ("q", arguments.search),
+        ("status", arguments.status),
+        ("fatal", arguments.fatal.map(|only| only.to_string())),
+        ("counted", arguments.counted.map(|only| only.to_string())),
+        ("model", arguments.model),
+        ("os_version", arguments.os),
+        ("debug_id", arguments.debug_id),
+    ]);
+    let listing = Listing {
+        path: "/v1/reports",
+        query,
+        limit: 50,
+        head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
+        row,
+        empty: "no report matches",
+    };
+    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
+}
+
+fn row(report: &Value) -> [String; 7] {
+    let device = [item_text(report, "model"), item_text(report, "os_version")].join(" ").trim().to_owned();
+    let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
+    let lacks = if report["symbols_missing"] == true { ", symbols missing" } else { "" };
+    [
+        item_text(report, "id"),
+        item_text(report, "received_at"),
+        item_text(report, "app"),
+        item_text(report, "version"),
+        item_text(report, "status") + lacks,
+        device,
+        reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_whose_app_lacks_symbols_says_so() {
+        let status =
+            |missing: bool| row(&json!({ "status": "partial", "symbols_missing": missing }))[4].clone();
+        assert_eq!([status(true), status(false)], ["partial, symbols missing", "partial"]);
+    }
+}

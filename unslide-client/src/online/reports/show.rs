@@ -1,0 +1,77 @@
+//! `unslide reports show`: one report.
+
+use crate::prelude::*;
+use std::time::Duration;
+use unslide_cli::{ClientError, quantity};
+
+/// The longest time that the API waits in one request.
+const API_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Arguments of the command `unslide reports show`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unslide reports show 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
+  unslide reports show --json 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59 > enriched.json")]
+pub struct ShowReportArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The id of the report
+    id: String,
+    /// Which one, from 0, if several reports with different bytes have the id
+    #[arg(long, value_name = "NUMBER")]
+    variant: Option<u32>,
+    /// Wait for a report that is not stored yet, at most this long, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = quantity::seconds)]
+    wait: Option<u32>,
+    /// Print the report with its symbolication as JSON, byte for byte unless a terminal shows it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints a report in the requested form.
+pub fn run(arguments: &ShowReportArguments) -> Outcome {
+    let accept = if arguments.json { "application/json" } else { "text/plain" };
+    let path = match arguments.variant {
+        Some(variant) => format!("/v1/reports/{}?variant={variant}", arguments.id),
+        None => format!("/v1/reports/{}", arguments.id),
+    };
+    let wait = Duration::from_secs(arguments.wait.unwrap_or(0).into());
+    let report = block_on(async {
+        Ok(wait_for_report(&Client::new(&arguments.server)?, &path, accept, wait).await?)
+    })?;
+    let Some(report) = report else {
+        let text = format!("there is no report {}: `unslide reports` lists them", arguments.id);
+        return Err(CommandError::missing(text).into());
+    };
+    let console = Console::get();
+    if !arguments.json {
+        console.say_lines(String::from_utf8_lossy(&report).trim_end());
+    } else if console.terminal_columns().is_some() {
+        console.print_json(&serde_json::from_slice::<Value>(&report)?)?;
+    } else {
+        console.write_bytes(&report);
+    }
+    Ok(Exit::Ready)
+}
+
+/// Reads a report in a media type, and waits for it. Returns None if it is not stored by then.
+///
+/// # Errors
+/// Returns an error if the API does not answer.
+pub async fn wait_for_report(
+    client: &Client,
+    path: &str,
+    accept: &str,
+    wait: Duration,
+) -> Result<Option<Vec<u8>>, ClientError> {
+    let mut left = wait;
+    loop {
+        let part = left.min(API_WAIT_MAX);
+        let report = client.wait_for_bytes(path, accept, part).await?;
+        left -= part;
+        if report.is_some() || left.is_zero() {
+            return Ok(report);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `unslide symbols`: are the symbols there?
+
+mod list;
+
+use crate::features;
+use crate::prelude::*;
+use crate::upload::{MachOFile, find_files, mach_o};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::Instant;
+use unslide_archive::{Binary, DETECTION_HEAD_BYTES, recognise_format};
+use unslide_cli::input::{read_unpacked, unpack_archive};
+use unslide_cli::{is_archive, quantity};
+use unslide_model::DebugId;
+use unslide_report::{Element, ReadLimits, Report};
+
+/// The pause between two questions while waiting.
+const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The commands on symbols of the API.
+#[derive(Subcommand)]
+pub enum Command {
+    /// List the symbols that were uploaded, the newest first
+    List(Box<list::SymbolListArguments>),
+    /// List the debug ids that reports wait for, the most wanted first
+    Missing(list::MissingArguments),
+    /// Say of each debug id whether its symbols are ready: exit code 0 if all are, 3 if one is missing
+    /// or not ready yet, 1 if one is malformed, unsupported or too complex
+    Check(CheckArguments),
+    /// Delete all symbols of a debug id; on a terminal it asks first
+    Delete(list::DeleteArguments),
+}
+
+/// Arguments of the command `unslide symbols check`.
+#[derive(Args)]
+#[command(after_help = "\
+The key needs the scope symbols:write or symbols:read.
+
+Examples:
+  unslide symbols check --wait build/MyApp.xcarchive
+  unslide symbols check --json report.json")]
+pub struct CheckArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Debug ids, Mach-O files, archives, folders with dSYMs, or crash reports (the app images that their
+    /// frames refer to)
+    #[arg(required = true, value_name = "DEBUG_ID|PATH")]
+    targets: Vec<String>,
+    /// Wait until all are ready: the gate of a build pipeline
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most, such as 90s or 10min
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10min",
+        value_parser = quantity::seconds,
+        requires = "wait"
+    )]
+    timeout: u32,
+    /// Name the debug ids, and ask nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Print nothing: the exit code says it
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Runs a command on symbols.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Check(arguments) => check_symbols(&arguments),
+        Command::List(arguments) => list::list_symbols(*arguments),
+        Command::Missing(arguments) => list::list_missing(arguments),
+        Command::Delete(arguments) => list::delete_symbols(&arguments),
+    }
+}
+
+fn check_symbols(arguments: &CheckArguments) -> Outcome {
+    let mut names = BTreeMap::new();
+    for target in &arguments.targets {
+        debug_ids(target, &mut names)?;
+    }
+    if names.is_empty() {
+        return Err(CommandError::missing("there is no debug id in what was named").into());
+    }
+    if arguments.dry_run {
+        show_statuses(
+            arguments,
+            names.into_iter().map(|(id, name)| (id, "not asked".to_owned(), name)).collect(),
+        )?;
+        return Ok(Exit::Ready);
+    }
+    let ids: Vec<DebugId> = names.keys().copied().collect();
+    block_on(async {
+        let client = Client::new(&arguments.server)?;
+        let end = Instant::now() + Duration::from_secs(arguments.timeout.into());
+        let checked = loop {
+            let checked = client.check_symbols(&ids).await?;
+            // Waiting does not repair malformed symbols, but another upload may come.
+            let all_ready = checked.iter().all(|(_, status)| status == "ready");
+            if all_ready || !arguments.wait {
+                break checked;
+            }
+            if Instant::now() >= end {
+                note!("gave up after {} s: not all symbols are ready", arguments.timeout);
+                break checked;
+            }
+            tokio::time::sleep(STATUS_POLL_INTERVAL).await;
+        };
+        let exit = exit_code(checked.iter().map(|(_, status)| status.as_str()));
+        let rows = checked.into_iter().map(|(id, status)| {
+            let name = names.get(&id).cloned().unwrap_or_default();
+            (id, status, name)
+        });
+        show_statuses(arguments, rows.collect())?;
+        Ok(exit)
+    })
+}
+
+/// Returns the exit code of a check with these answers. Problems that an upload or waiting would solve come
+/// first.
+fn exit_code<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
+    if statuses.clone().any(|status| matches!(status, "missing" | "building")) {
+        return Exit::Missing;
+    }
+    if statuses.all(|status| status == "ready") { Exit::Ready } else { Exit::Failed }
+}
+
+/// Shows each debug id with its status and name.
+fn show_statuses(arguments: &CheckArguments, rows: Vec<(DebugId, String, String)>) -> Result<(), BoxError> {
+    if arguments.json {
+        let ready = rows.iter().all(|(_, status, _)| status == "ready");
+        let items: Vec<_> = rows
+            .iter()
+            .map(|(id, status, name)| json!({ "debug_id": id, "status": status, "name": name }))
+            .collect();
+        Console::get().print_json(&json!({ "ready": ready, "items": items }))?;
+    } else if !arguments.quiet {
+        let mut table = Table::new(&["DEBUG ID", "STATUS", "NAME"]);
+        for (id, status, name) in rows {
+            table.add_row([id.to_string(), status, name]);
+        }
+        table.print();
+    }
+    Ok(())
+}
+
+/// Adds the debug ids that a target names, each with a name for people.
+fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
+    if let Ok(id) = target.parse::<DebugId>() {
+        names.entry(id).or_default();
+        return Ok(());
+    }
+    let path = PathBuf::from(target);
+    if !path.exists() {
+        return Err(CommandError::neither_file_nor("a debug id", target).into());
+    }
+    if !path.is_dir() {
+        return add_file(&path, names);
+    }
+    // The files that an upload of this folder would send.
+    let (found, failed) = find_files(&[path], false);
+    if let Some((path, reason)) = failed.into_iter().next() {
+        return Err(format!("{}: {reason}", path.display()).into());
+    }
+    found.iter().try_for_each(|file| add_file(&file.path, names))
+}
+
+fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
+    if let Some(file) = mach_o(path)? {
+        return add_slices(path, file, names);
+    }
+    // A file packed with gzip may be a report as well.
+    if is_archive(path)?
+        && let Ok(archive) = unpack_archive(path)
+        && !archive.members.is_empty()
+    {
+        for member in &archive.members {
+            let Some(file) = mach_o(&member.file)? else { continue };
+            // Apps ship source maps of their packages, which are of no bundle: an upload skips them too.
+            if member.binary != Binary::SourceMap || !file.slices.is_empty() {
+                add_slices(Path::new(&member.path), file, names)?;
+            }
+        }
+        return Ok(());
+    }
+    add_report(path, names)
+}
+
+fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
+    if file.slices.is_empty() {
+        return Err(format!("{} has no debug id that can be read", path.display()).into());
+    }
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    names.extend(file.slices.into_iter().map(|(id, _)| (id, name.clone())));
+    Ok(())
+}
+
+/// Adds the app images that the frames of a report refer to.
+fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
+    let limits = ReadLimits::default();
+    let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
+    let no_report = |error| match recognise_format(bytes.get(..DETECTION_HEAD_BYTES).unwrap_or(&bytes)) {
+        Some(known) => format!("{}: {known}", path.display()),
+        None => {
+            format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
+        }
+    };
+    let readers = features::read_report_readers();
+    for element in readers.split_record(&bytes, &limits).map_err(no_report)? {
+        let Element::Report(bytes) = element else { continue };
+        let document = readers.open(bytes, &limits).map_err(no_report)?;
+        let report = Report::read(document.json(), &limits).map_err(no_report)?;
+        let needs = unslide_symbolicate::list_needs(&report).into_iter().filter(|need| !need.system);
+        names.extend(needs.map(|need| (need.debug_id, need.name)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_can_be_uploaded_can_be_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut wanted = BTreeMap::new();
+        debug_ids(unslide_testkit::fixtures::dsym("app").to_str().unwrap(), &mut wanted).unwrap();
+        let packed = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            let mut file =
+                flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+            file.write_all(bytes).unwrap();
+            file.finish().unwrap();
+            let mut found = BTreeMap::new();
+            debug_ids(path.to_str().unwrap(), &mut found).map(|()| found)
+        };
+        let dsym = std::fs::read(unslide_testkit::fixtures::dsym("app")).unwrap();
+        let found = packed("dsym.gz", &dsym).unwrap();
+        assert!(!found.is_empty() && found.keys().eq(wanted.keys()), "{found:?}");
+        let build = folder.path().join("build");
+        std::fs::create_dir(&build).unwrap();
+        std::fs::write(build.join("app"), &dsym).unwrap();
+        std::fs::write(build.join("index.js.map"), r#"{"version":3,"sources":[],"mappings":""}"#).unwrap();
+        let archive = folder.path().join("build.tar.gz");
+        let mut tar = std::process::Command::new("tar");
+        unslide_testkit::fixtures::run(tar.arg("-czf").arg(&archive).arg("-C").arg(&build).arg("."));
+        let mut found = BTreeMap::new();
+        debug_ids(archive.to_str().unwrap(), &mut found).unwrap();
+        assert!(found.keys().eq(wanted.keys()), "source maps of packages are skipped: {found:?}");
+        let crash = packed("crash.json.gz", include_bytes!("../../../tools/dev/demo/crash.json")).unwrap();
+        assert!(!crash.is_empty());
+        assert!(packed("text.gz", b"no report").is_err());
+        let elf = folder.path().join("Shop.so");
+        std::fs::write(&elf, b"\x7fELF\x02\x01").unwrap();
+        let error = debug_ids(elf.to_str().unwrap(), &mut BTreeMap::new()).unwrap_err().to_string();
+        assert!(error.contains("an ELF file") && error.contains("dSYM"), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_counts_before_what_is_broken() {
+        let of = |statuses: &[&'static str]| exit_code(statuses.iter().copied());
+        assert_eq!(of(&["ready", "ready"]), Exit::Ready);
+        assert_eq!(of(&["ready", "malformed"]), Exit::Failed);
+        assert_eq!(of(&["unsupported", "missing"]), Exit::Missing);
+        assert_eq!(of(&["ready", "building"]), Exit::Missing);
+    }
+}

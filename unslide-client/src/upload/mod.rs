@@ -1,0 +1,227 @@
+//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and waits
+//! until they are built. `docs/operations.md` describes a second run.
+
+mod find;
+mod parts;
+mod screen;
+mod send;
+mod source_maps;
+mod sources;
+
+use clap::Args;
+use find::Found;
+pub use find::{MachOFile, find_files, mach_o};
+use futures::StreamExt;
+use screen::Screen;
+use send::{Mode, SendError, Sent};
+use serde_json::{Value, json};
+use source_maps::SourceMapArguments;
+use sources::SourceArguments;
+use std::path::{Path, PathBuf};
+use unslide_cli::{
+    ApiServer, BoxError, Client, ClientError, CommandError, Console, Exit, Outcome, SkippedFile,
+    SourceBundleFile, block_on, check_paths, inform, note,
+};
+
+/// Arguments of `unslide upload`: the files, their kind and the server.
+#[derive(Args)]
+#[command(after_help = "\
+The key needs the scope symbols:write, with --system the scope operator.
+
+Examples:
+  unslide upload build/MyApp.xcarchive
+  unslide upload --dry-run build/
+  unslide upload --quiet --json dSYMs.zip > uploaded.json
+  unslide upload --system \"iOS DeviceSupport/18.1\"
+  unslide upload --include-sources --exclude 'Generated/*' build/MyApp.xcarchive
+  unslide upload --source-map main.jsbundle.map --app com.example.shop --platform ios --app-version 1.2 --build 45")]
+pub struct Arguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Folders that are searched for dSYMs to any depth (an Xcode archive, a build folder), or files:
+    /// Mach-O files, zip, tar.gz
+    #[arg(required_unless_present = "source_map", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    source_maps: SourceMapArguments,
+    #[command(flatten)]
+    sources: SourceArguments,
+    /// In folders, take Mach-O files outside of dSYMs as well
+    #[arg(long)]
+    binaries: bool,
+    /// Upload symbols of an operating system, for all tenants: a DeviceSupport folder, the libraries
+    /// extracted from a dyld shared cache, or a folder of libraries. Needs an operator's key
+    #[arg(long)]
+    system: bool,
+    /// Files that are sent at the same time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    jobs: u8,
+    /// Do not wait until the server has built what was sent
+    #[arg(long)]
+    no_wait: bool,
+    /// List the files that the server lacks, and send nothing. The exit code is 0 even if some are lacking, and 1 if a
+    /// file cannot be read
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON document at the end, and no progress
+    #[arg(long)]
+    json: bool,
+    /// Print no progress; what failed is still named on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Returns a path as text; JSON knows no other.
+fn path_text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The SHA-256 of no bytes, of which there is no upload.
+const NO_BYTES: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// The outcome of all files.
+#[derive(Default)]
+struct Report {
+    new: usize,
+    known: usize,
+    lacking: usize,
+    failed: Vec<(PathBuf, String)>,
+    /// The parts of ready files that could not be read.
+    warnings: Vec<(PathBuf, String)>,
+    /// One JSON value a file.
+    files: Vec<Value>,
+    /// One JSON value a bundle of source files.
+    sources: Vec<Value>,
+    /// The error that ended the run early.
+    ended: Option<ClientError>,
+}
+
+/// Uploads files, and prints the outcome of each.
+pub fn run(arguments: &Arguments) -> Outcome {
+    if arguments.quiet || arguments.json {
+        Console::get().be_quiet();
+    }
+    check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
+    let client = Client::new(&arguments.server)?;
+    let client = if arguments.system { client.for_system_symbols() } else { client };
+    let (mut found, mut failed) = find::find_files(&arguments.paths, arguments.binaries || arguments.system);
+    // The copies last until all is sent.
+    let copies = tempfile::tempdir()?;
+    arguments.source_maps.add_source_maps(copies.path(), &mut found, &mut failed)?;
+    let sources = arguments.sources.write_bundles(copies.path(), &found, &mut failed)?;
+    if found.is_empty() && failed.is_empty() {
+        return Err(CommandError::missing(nothing_found(arguments)).into());
+    }
+    let report =
+        block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed, &sources).await) })?;
+    report.print_report(arguments)
+}
+
+/// Says that there is nothing to send in the folders that were named.
+fn nothing_found(arguments: &Arguments) -> String {
+    let folders: Vec<String> = arguments.paths.iter().map(|path| path_text(path)).collect();
+    let folders = folders.join(", ");
+    match arguments.system || arguments.binaries {
+        true => format!("no Mach-O file was found in {folders}"),
+        false => {
+            format!(
+                "no dSYM was found in {folders}; with --binaries, Mach-O files outside of dSYMs count as well"
+            )
+        }
+    }
+}
+
+async fn send_all(
+    arguments: &Arguments,
+    client: &Client,
+    found: Vec<Found>,
+    failed: Vec<(PathBuf, String)>,
+    sources: &[SourceBundleFile],
+) -> Report {
+    let screen = Screen::new(found.len(), arguments.quiet || arguments.json);
+    let mode = Mode { wait: !arguments.no_wait, dry_run: arguments.dry_run };
+    let mut report = Report::default();
+    for (path, reason) in failed {
+        report.record_failure(&path, reason, &[]);
+    }
+    // Before gigabytes are read: does the API answer, and does it take the key?
+    if !found.is_empty()
+        && let Err(SendError::All(error)) = client.find_upload(NO_BYTES).await.map_err(SendError::from)
+    {
+        report.ended = Some(error);
+        return report;
+    }
+    let sent = futures::stream::iter(found).map(|found| {
+        let screen = &screen;
+        async move {
+            let bar = screen.add_bar(&found);
+            let mut skipped = Vec::new();
+            let result = send::send_file(client, &found, &bar, mode, &mut skipped).await;
+            screen.finish_file(&found, &bar, &result, &skipped);
+            (found, result, skipped)
+        }
+    });
+    let mut sent = sent.buffer_unordered(usize::from(arguments.jobs));
+    while let Some((found, result, skipped)) = sent.next().await {
+        match result {
+            Ok(sent) => report.record_sent(&found.shown, &sent, &skipped),
+            Err(SendError::File(reason)) => report.record_failure(&found.shown, reason, &skipped),
+            Err(SendError::All(error)) => {
+                // The other files would fail in the same way, each after its own time for trying.
+                report.ended = Some(error);
+                break;
+            }
+        }
+    }
+    screen.finish_all();
+    if report.ended.is_none() {
+        sources::send_bundles(client, sources, arguments.dry_run, &mut report).await;
+    }
+    report
+}
+
+impl Report {
+    fn record_sent(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedFile]) {
+        let (count, word, objects) = match sent {
+            Sent::Known(objects) => (&mut self.known, "known", &objects[..]),
+            Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
+            Sent::Lacking => (&mut self.lacking, "would_upload", &[][..]),
+        };
+        *count += 1;
+        self.warnings.extend(send::list_warnings(objects).map(|warning| (path.to_path_buf(), warning)));
+        self.files
+            .push(json!({ "path": path_text(path), "status": word, "objects": objects, "skipped": skipped }));
+    }
+
+    fn record_failure(&mut self, path: &Path, reason: String, skipped: &[SkippedFile]) {
+        self.files.push(
+            json!({ "path": path_text(path), "status": "failed", "reason": reason, "skipped": skipped }),
+        );
+        self.failed.push((path.to_path_buf(), reason));
+    }
+
+    fn print_report(self, arguments: &Arguments) -> Outcome {
+        let Report { new, known, lacking, failed, warnings, files, sources, ended } = self;
+        // Libraries of a system are stripped.
+        let warnings = warnings.iter().filter(|_| !arguments.system);
+        for (path, reason) in failed.iter().chain(warnings) {
+            note!("{}: {reason}", path.display());
+        }
+        if arguments.json {
+            let document = json!({
+                "uploaded": new, "known": known, "would_upload": lacking, "failed": failed.len(),
+                "files": files, "source_bundles": sources, "ended_by": ended.as_ref().map(ToString::to_string),
+            });
+            Console::get().print_json(&document)?;
+        } else if arguments.dry_run {
+            inform!("{lacking} would be uploaded, {known} known before, {} failed", failed.len());
+        } else {
+            inform!("{new} uploaded, {known} known before, {} failed", failed.len());
+        }
+        match ended {
+            Some(error) => Err(error.into()),
+            None if failed.is_empty() => Ok(Exit::Ready),
+            None => Ok(Exit::Failed),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The configuration of everything, from one set of sources.
+
+use crate::boot::{Process, TraceVariables};
+use crate::features;
+use service::Service;
+use settings::Effective;
+use unslide_cli::{Console, Exit, Outcome, say};
+use unslide_feature::Feature;
+use unslide_runtime::config::{ConfigReader, Problems, Sources};
+use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_signatures::SigningKey;
+use unslide_store::StoreHook;
+
+pub mod check;
+mod reference;
+pub mod section;
+pub mod service;
+mod settings;
+
+pub use unslide_cli::Configured;
+
+/// The settings that each part reads from the sources. A part knows its own sections only. A key that none of
+/// them knows is a mistake.
+pub struct Configuration {
+    pub process: Process,
+    pub api: unslide_api::Config,
+    pub builder: unslide_builder::Config,
+    pub indexer: unslide_indexer::Config,
+    pub symbolizer: unslide_symbolizer::Config,
+    pub features: Vec<Feature>,
+}
+
+impl Configuration {
+    fn from_reader(reader: &mut ConfigReader) -> Configuration {
+        let mut configuration = Configuration {
+            process: reader.read_whole(),
+            api: reader.read_whole(),
+            builder: reader.read_whole(),
+            indexer: reader.read_whole(),
+            symbolizer: reader.read_whole(),
+            features: features::read_features(reader),
+        };
+        configuration.process.traces = TraceVariables::from_environment();
+        let data = &configuration.process.process.data_dir;
+        configuration.api.api.cache_dir = data.join(Service::Api.name());
+        configuration.symbolizer.symbolizer.cache_dir = data.join(Service::Symbolizer.name());
+        configuration.builder.builder.work_dir = data.join(Service::Builder.name());
+        configuration
+    }
+
+    /// Returns the problems of the parts that the given service uses, or of all parts for `None`.
+    pub fn validate(&self, service: Option<Service>) -> Vec<ConfigProblem> {
+        let mut problems = self.process.validate();
+        let of = |one: Service| service.is_none_or(|service| service == one);
+        if of(Service::Api) {
+            problems.extend(self.api.validate());
+            problems.extend(self.features.iter().flat_map(|feature| feature.api.problems.clone()));
+        }
+        if of(Service::Builder) {
+            problems.extend(self.builder.validate());
+        }
+        if of(Service::Indexer) {
+            problems.extend(self.indexer.validate());
+        }
+        if of(Service::Symbolizer) {
+            problems.extend(self.symbolizer.validate());
+        }
+        // This needs one configuration for all services: a service need not know the others' sections.
+        if service.is_none() {
+            problems.extend(self.check_signing());
+        }
+        problems
+    }
+
+    /// Checks that symbolizers that require signatures accept those of the api.
+    fn check_signing(&self) -> Option<ConfigProblem> {
+        let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
+        if !asked.required {
+            return None;
+        }
+        let Ok(key) = SigningKey::parse(&own.key) else {
+            let text = "is required if `symbolizer.signatures.required` is set: without it, every report sent over HTTP and \
+                        every replay of one report of an array is the dead letter `no_signature`";
+            return own.key.reveal().is_empty().then(|| ConfigProblem::new("api.signing.key", text));
+        };
+        let public = key.verifying_key().to_string();
+        let taken = asked.keys.iter().any(|known| {
+            known.name == own.name
+                && known.public_key.trim() == public
+                && known.tenants.iter().any(|tenant| tenant == "*")
+        });
+        (!taken).then(|| {
+            let text = "is not among `symbolizer.signatures.keys` with the tenants \"*\": symbolizers would refuse what the \
+                        api sends";
+            ConfigProblem::new("api.signing.key", text)
+        })
+    }
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        Configuration {
+            process: Process::default(),
+            api: unslide_api::Config::default(),
+            builder: unslide_builder::Config::default(),
+            indexer: unslide_indexer::Config::default(),
+            symbolizer: unslide_symbolizer::Config::default(),
+            features: features::read_features(&mut Sources::new(None, []).read()),
+        }
+    }
+}
+
+/// Reads the configuration, and has a part of it checked.
+fn read_checked<T>(
+    configured: &Configured,
+    check: impl FnOnce(&Configuration) -> Vec<ConfigProblem>,
+    part: impl FnOnce(Configuration) -> T,
+) -> Result<T, Problems> {
+    let mut reader = Sources::from_process(configured.config.as_deref()).read();
+    let configuration = Configuration::from_reader(&mut reader);
+    reader.note_all(check(&configuration));
+    reader.finish()?;
+    Ok(part(configuration))
+}
+
+/// Loads the configuration for one service, or for all of them.
+///
+/// # Errors
+/// Returns everything that is wrong with it.
+pub fn load_configuration(
+    configured: &Configured,
+    service: Option<Service>,
+) -> Result<Configuration, Problems> {
+    read_checked(configured, |configuration| configuration.validate(service), |configuration| configuration)
+}
+
+/// Loads the configuration without checks, for `unslide dev`, which fills in its servers.
+///
+/// # Errors
+/// Returns the parts that cannot be read.
+#[cfg(feature = "dev")]
+pub fn load_unchecked(config: Option<&std::path::Path>) -> Result<Configuration, Problems> {
+    read_checked(
+        &Configured { config: config.map(ToOwned::to_owned) },
+        |_| Vec::new(),
+        |configuration| configuration,
+    )
+}
+
+/// The sections that administrative commands use.
+pub struct Administration {
+    pub postgres: unslide_store::Settings,
+    pub kafka: unslide_stream::Settings,
+    /// Limits of tenants that have none of their own.
+    pub tenants: TenantDefaults,
+}
+
+/// The sections of all servers, and those of features.
+pub struct FsckConfiguration {
+    pub administration: Administration,
+    pub objects: unslide_artifacts::Settings,
+    pub hooks: Vec<StoreHook>,
+}
+
+impl Configuration {
+    /// Returns the problems of the sections `postgres` and, if asked for, `kafka`.
+    fn administration_problems(&self, kafka: bool) -> Vec<ConfigProblem> {
+        let postgres = ConfigProblem::in_section("postgres", self.api.postgres.problems());
+        let kafka = if kafka { self.kafka_problems() } else { Vec::new() };
+        postgres.chain(kafka).collect()
+    }
+
+    fn kafka_problems(&self) -> Vec<ConfigProblem> {
+        ConfigProblem::in_section("kafka", self.api.kafka.problems()).collect()
+    }
+}
+
+/// Loads the sections for an administrative command, which needs the database and perhaps Kafka.
+///
+/// # Errors
+/// Returns everything that is wrong with them.
+pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
+    let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
+    read_checked(configured, problems, |Configuration { api, .. }| Administration {
+        postgres: api.postgres,
+        kafka: api.kafka,
+        tenants: api.tenants,
+    })
+}
+
+/// Loads the sections of all servers, for a command that compares them.
+///
+/// # Errors
+/// Returns everything that is wrong with them.
+pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> {
+    let problems = |configuration: &Configuration| {
+        let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
+        configuration.administration_problems(true).into_iter().chain(objects).collect()
+    };
+    read_checked(configured, problems, |Configuration { api, features, .. }| {
+        let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
+        let administration = Administration { postgres, kafka, tenants };
+        FsckConfiguration {
+            administration,
+            objects: api.objects,
+            hooks: unslide_feature::collect_hooks(&features),
+        }
+    })
+}
+
+/// Loads the section `kafka`, for a command that needs nothing else.
+///
+/// # Errors
+/// Returns everything that is wrong with it.
+pub fn load_kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
+    read_checked(configured, Configuration::kafka_problems, |configuration| configuration.api.kafka)
+}
+
+/// `unslide config show`: prints each value and its source.
+pub fn show_values(configured: &Configured, json: bool) -> Outcome {
+    let mut reader = Sources::from_process(configured.config.as_deref()).read();
+    let configuration = Configuration::from_reader(&mut reader);
+    let effective = configuration.setting_values().into_iter().map(|(key, value)| Effective {
+        source: reader.find_origin(&key).unwrap_or("default").to_owned(),
+        key,
+        value,
+    });
+    let effective: Vec<Effective> = effective.collect();
+    if json {
+        say!("{}", serde_json::to_string(&effective)?);
+    } else {
+        for one in &effective {
+            say!("{} = {}   # {}", one.key, settings::format_toml(&one.value), one.source);
+        }
+    }
+    reader.finish()?;
+    Ok(Exit::Ready)
+}
+
+pub fn print_example() -> Outcome {
+    Console::get().say_lines(reference::render_example().trim_end());
+    Ok(Exit::Ready)
+}
+
+pub fn print_reference() -> Outcome {
+    Console::get().say_lines(reference::render_page().trim_end());
+    Ok(Exit::Ready)
+}

@@ -1,0 +1,119 @@
+//! The features of the product. Nothing else in this program names one.
+
+use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
+use unslide_runtime::config::ConfigReader;
+use unslide_sandbox::ChildTask;
+
+/// Reads the settings of a feature and makes it.
+type ReadFeature = fn(&mut ConfigReader) -> Feature;
+
+/// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
+const FEATURES: &[ReadFeature] = &[
+    // Rules of tenants, and messages about events that fulfil them.
+    unslide_alerts::read,
+    // Readers of Apple's own report formats. They have no hooks, so any place in the list would do.
+    unslide_apple_reports::read,
+    // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
+    // lock none, so any place in the list would do.
+    unslide_captures::read,
+    // Sessions, metrics and how versions do. It locks rows of its own only, after the positions of its topics and in
+    // transactions without reports, so any place in the list would do.
+    unslide_health::read,
+    // What was wrong at the instruction of a crash. It locks no rows.
+    unslide_fault_analysis::read,
+    // Pages for people, with those of the other features. It has no hook.
+    unslide_console::read,
+    // Reports straight from apps. It has no hook.
+    unslide_ingest::read,
+    // Sign-in of people at the identity provider of their tenant. It has no hook.
+    unslide_people::read,
+    // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
+    unslide_person_erasure::read,
+    // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
+    unslide_source_context::read,
+    // dSYMs and names for debuggers and profilers. It has no hook.
+    unslide_symbol_server::read,
+    // Names of an operating system's functions, and which are missing. It has no hook.
+    unslide_system_symbols::read,
+    // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
+    unslide_uploaders::read,
+    // Tools for assistants. It has no hook.
+    unslide_mcp::read,
+    // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
+    unslide_export::read,
+];
+
+/// The work of features in child processes of the builder, which read no configuration.
+pub const CHILD_TASKS: &[ChildTask] = &[
+    // The reading of a capture's files.
+    unslide_captures::ANALYSIS_TASK,
+];
+
+/// The data of features in `unslide demo --traffic`.
+#[cfg(feature = "dev")]
+pub const DEMO_DATA: &[unslide_cli::SendDemoData] = &[
+    // A profile, a log of allocations and two graphs of memory.
+    unslide_captures_commands::send_demo_data,
+];
+
+/// Makers of the keys of `unslide key create --public`.
+pub const KEY_MAKERS: &[KeyMaker] = &[
+    // Keys in the URLs of apps.
+    unslide_ingest::KEY_MAKER,
+];
+
+/// Makers of the keys of `unslide key create --names`.
+pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
+    // Keys in the URLs of profilers.
+    unslide_symbol_server::NAMES_KEY_MAKER,
+];
+
+/// Writers of the tokens of `unslide key create --sentry-token`.
+pub const TOKEN_WRITERS: &[TokenWriter] = &[
+    // Keys as other products' upload clients expect them.
+    unslide_uploaders::SENTRY_TOKEN,
+];
+
+/// Makes every feature with its settings.
+pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
+    FEATURES.iter().map(|read| read(reader)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use unslide_client::features::SYMBOLIZERS;
+    use unslide_runtime::config::Sources;
+    use unslide_symbolicate::SymbolizerFeature;
+
+    #[test]
+    fn commands_without_a_server_use_the_readers_and_analyses_of_the_services() {
+        let features = read_features(&mut Sources::new(None, []).read());
+        let added = |symbolizer: &SymbolizerFeature| {
+            !symbolizer.readers.is_empty() || !symbolizer.analyses.is_empty()
+        };
+        let list_names = |symbolizer: &SymbolizerFeature| -> Vec<&str> {
+            let readers = symbolizer.readers.iter().map(|reader| reader.name);
+            readers.chain(symbolizer.analyses.iter().map(|analysis| analysis.name)).collect()
+        };
+        let services = features.iter().map(|feature| &feature.symbolizer).filter(|feature| added(feature));
+        let services: Vec<Vec<&str>> = services.map(list_names).collect();
+        let commands: Vec<Vec<&str>> = SYMBOLIZERS.iter().map(list_names).collect();
+        assert_eq!(commands, services);
+    }
+
+    #[test]
+    fn hooks_run_in_the_order_of_the_list_in_every_service() {
+        let features = read_features(&mut Sources::new(None, []).read());
+        let order: Vec<&str> = features.iter().map(|feature| feature.api.name).collect();
+        let of_hooks = |hooks: Vec<unslide_store::StoreHook>| -> Vec<&str> {
+            hooks.into_iter().map(|hook| hook.feature).collect()
+        };
+        assert_eq!(of_hooks(unslide_feature::collect_hooks(&features)), order);
+        assert_eq!(of_hooks(unslide_feature::for_api(&features).hooks), order);
+        assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
+        assert_eq!(of_hooks(unslide_feature::for_indexer(&features).hooks), order);
+        assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), order.len(), "each is named once");
+    }
+}

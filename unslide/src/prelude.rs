@@ -1,0 +1,8 @@
+//! Imports of nearly every command.
+
+pub(crate) use crate::boot;
+pub(crate) use clap::{Args, Subcommand};
+pub(crate) use serde_json::{Value, json};
+pub(crate) use unslide_cli::{
+    ApiServer, BoxError, Client, CommandError, Console, Exit, Outcome, Table, block_on, note, say,
+};

@@ -1,0 +1,15 @@
+//! Commands of operators, which reach the servers themselves.
+
+pub mod audit;
+pub mod backfill;
+pub mod connection_check;
+pub mod doctor;
+pub mod fsck;
+pub mod health;
+pub mod key;
+mod key_erase;
+mod key_show;
+mod key_test;
+pub mod logins;
+pub mod migrate;
+pub mod tenant;

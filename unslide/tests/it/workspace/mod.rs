@@ -1,0 +1,13 @@
+//! The shape of the workspace: layers, names, documents and promises against the code.
+
+mod circles;
+mod client;
+mod documents;
+mod features;
+mod language;
+mod layering;
+mod migrations;
+mod names;
+mod origins;
+mod pauses;
+mod promises;
