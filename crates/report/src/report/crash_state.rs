@@ -13,6 +13,9 @@ const MOST_WORDS: usize = 8;
 /// The maximum number of bytes of the stack that are read. KSCrash writes 240.
 const MOST_STACK_BYTES: usize = 4096;
 
+/// No kernel's code of a bad access is higher.
+const HIGHEST_KERNEL_CODE: u64 = 0xfff;
+
 /// Numbers of Mach exceptions, from `<mach/exception_types.h>`.
 const EXCEPTIONS: [(&str, u64); 6] = [
     ("EXC_BAD_ACCESS", 1),
@@ -29,7 +32,8 @@ pub struct CrashState<'a> {
     /// The number of the Mach exception, by its number or else by its name.
     pub exception: Option<u64>,
     /// The first number of the Mach exception's code: for a bad access the kernel's return code. 0 is left out, because
-    /// writers that do not know it write 0.
+    /// writers that do not know it write 0. So is a repetition of the address or of its low half,
+    /// as early sentry-cocoa wrote it.
     pub code: Option<u64>,
     /// The address that the kernel states: of a bad access the one that it could not serve.
     pub address: Option<u64>,
@@ -169,7 +173,7 @@ impl<'a> Report<'a> {
             .and_then(|name| EXCEPTIONS.iter().find(|(known, _)| name.is(known)).map(|(_, number)| *number));
         let mut state = CrashState {
             exception: bits(number).filter(|number| *number != 0).or(named),
-            code: bits(code).filter(|code| *code != 0),
+            code: bits(code).filter(|code| *code != 0 && !repeats_address(*code, bits(address))),
             address: bits(address),
             signal: bits(signal.and_then(|signal| signal.get("signal"))),
             signal_note: signal.and_then(|signal| signal.get("note")).and_then(Value::decode_string),
@@ -183,6 +187,12 @@ impl<'a> Report<'a> {
         }
         Some(state)
     }
+}
+
+/// True if a code is no code of the kernel but the address, or its low half.
+fn repeats_address(code: u64, address: Option<u64>) -> bool {
+    address
+        .is_some_and(|address| code > HIGHEST_KERNEL_CODE && [address, address & 0xffff_ffff].contains(&code))
 }
 
 #[cfg(test)]
@@ -228,6 +238,19 @@ mod tests {
             let state = report.crash_state().unwrap();
             assert!(state.stack.is_none() && !state.has_stack_error, "{contents}");
         }
+    }
+
+    #[test]
+    fn an_address_in_place_of_the_code_is_no_code() {
+        let code = |error: &str| {
+            let text = report(&format!(r#"{{"type":"mach",{error}}}"#), r#""a":1"#);
+            let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
+            report.crash_state().unwrap().code
+        };
+        assert_eq!(code(r#""address":4339924992,"mach":{"exception":1,"code":44957696}"#), None);
+        assert_eq!(code(r#""address":4339924992,"mach":{"exception":1,"code":4339924992}"#), None);
+        assert_eq!(code(r#""address":1,"mach":{"exception":1,"code":1}"#), Some(1));
+        assert_eq!(code(r#""address":4339924992,"mach":{"exception":1,"code":44957697}"#), Some(44_957_697));
     }
 
     #[test]

@@ -94,7 +94,10 @@ fn published_texts_have_their_facts_and_come_back_unchanged() {
         let images = text
             .lines()
             .filter(|line| line.trim().starts_with("0x") && line.contains(" - ") && line.contains('<'));
-        assert_eq!(report["binary_images"].as_array().unwrap().len(), images.count(), "{name}");
+        // An image that only frames name has no end.
+        let read = report["binary_images"].as_array().unwrap().iter();
+        let listed = read.filter(|image| image["image_size"].as_u64().is_some_and(|size| size > 0));
+        assert_eq!(listed.count(), images.count(), "{name}");
         let Some(facts) = TEXTS.iter().find(|facts| facts.name == name) else { continue };
         let system = &report["system"];
         let string = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
