@@ -146,15 +146,6 @@ impl World {
         self.wanted.lock().expect("not poisoned").insert(name.to_owned());
     }
 
-    /// The process ids of the symbolizers and of the builder, which sends the outbox.
-    pub async fn producers(&self) -> Vec<i32> {
-        let mut installation = self.installation.lock().await;
-        let wanted = self.wanted.lock().expect("not poisoned").clone();
-        let producers = wanted.iter().filter(|name| name.starts_with("symbolizer") || *name == "builder");
-        let ids = producers.map(|name| installation.find_process(name).id());
-        ids.map(|id| i32::try_from(id).expect("a process id")).collect()
-    }
-
     /// The symbolizer with this address at its end of a TCP connection: its name and its process.
     pub fn symbolizer_at(&self, address: SocketAddr) -> Option<(String, u32)> {
         let all = self.symbolizers.lock().expect("not poisoned").clone();

@@ -158,11 +158,7 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
             let which = if target == Target::Kafka { Server::Kafka } else { Server::Postgres };
             let restarted = Arc::clone(world);
             let restart = move || restarted.servers.restart(which, fault == Fault::Crash);
-            let producers = if target == Target::Kafka { between_commits(world).await } else { Vec::new() };
-            let restarted = tokio::task::spawn_blocking(restart);
-            sleep(COMMIT).await;
-            signal(&producers, Signal::SIGCONT);
-            let restarted = restarted.await.expect("waits");
+            let restarted = tokio::task::spawn_blocking(restart).await.expect("waits");
             restarted.unwrap_or_else(|error| panic!("{target} does not start again: {error}"));
             world.note(&format!("{target} is there again"));
         }
@@ -173,23 +169,6 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
             world.start_objects().await;
         }
     }
-}
-
-/// Longer than a commit takes in the broker.
-const COMMIT: Duration = Duration::from_millis(300);
-
-/// Stops the processes that commit transactions and waits until the broker has ended the commits that
-/// it began. Returns the process ids, to be continued when the broker is dead.
-///
-/// A broker that is killed after it decided a commit and before it wrote the markers writes them when it
-/// starts again, but only to partitions that have a leader. Kafka 4.3 takes a partition without a
-/// leader for a deleted one (`getPartitionLeaderEndpoint`), and where the only broker starts, some have
-/// none yet: a transaction then hangs until an operator aborts it. Replicated partitions keep a leader.
-async fn between_commits(world: &Arc<World>) -> Vec<i32> {
-    let producers = world.producers().await;
-    signal(&producers, Signal::SIGSTOP);
-    sleep(COMMIT).await;
-    producers
 }
 
 /// The processes of a server, its own first.
