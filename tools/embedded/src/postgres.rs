@@ -29,8 +29,15 @@ const SETTINGS: [&str; 10] = [
     "max_logical_replication_workers=0",
 ];
 /// For tests only, several of which run at once: a crash of the machine may cost the data.
-const FAST: [&str; 4] =
-    ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500"];
+const FAST: [&str; 5] = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_connections=500",
+    CHEAP_PASSWORDS,
+];
+/// Makes a password as cheap to check as it can be. Thousands of connections of tests check a random one.
+const CHEAP_PASSWORDS: &str = "scram_iterations=1";
 
 pub(crate) struct Postgres {
     pub(crate) child: Child,
@@ -50,7 +57,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
     let password = kept(&data.join("postgres-password"), random_text)?;
     let folder = database_folder(data)?;
     if !folder.join("PG_VERSION").exists() {
-        create(binaries, &folder, &password)?;
+        create(binaries, &folder, &password, fast)?;
     }
     let log = data.join("postgres.log");
     end_leftover(&log, &folder);
@@ -98,7 +105,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
 }
 
 /// Creates a new database next to its final place and renames it, so that an incomplete one is never used.
-fn create(binaries: &Path, folder: &Path, password: &str) -> Result<(), Error> {
+fn create(binaries: &Path, folder: &Path, password: &str, fast: bool) -> Result<(), Error> {
     let part = folder.with_extension("part");
     let password_file = folder.with_extension("password");
     for old in [&part, &folder.to_path_buf()] {
@@ -123,6 +130,9 @@ fn create(binaries: &Path, folder: &Path, password: &str) -> Result<(), Error> {
         "--no-instructions",
     ];
     arguments.extend(fixed.map(OsString::from));
+    if fast {
+        arguments.extend(["-c".into(), CHEAP_PASSWORDS.into()]);
+    }
     let made = run("making the database", true, &binaries.join("bin/initdb"), &arguments, &part);
     fs::remove_file(&password_file).at("remove", &password_file)?;
     made?;
