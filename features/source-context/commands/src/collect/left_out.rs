@@ -10,7 +10,7 @@ pub enum LeftOutReason {
     Missing,
     /// It lies outside of the source root.
     Outside,
-    /// A pattern matches it.
+    /// It matches a pattern of files that are not sent.
     Excluded,
     /// It is no text, or too large.
     NoText,
