@@ -40,4 +40,4 @@ pub use mapped::{map_path, map_unpacked};
 pub use output::{
     Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
 };
-pub use source_bundler::{SourceBundleFile, SourceBundler, SourceSelection};
+pub use source_bundler::{SourceBundleFile, SourceBundler, SourceBundles, SourceSelection};

@@ -24,11 +24,20 @@ pub struct SourceBundleFile {
     pub sources: Vec<PathBuf>,
 }
 
+/// The bundles of a Mach-O file.
+#[derive(Clone, Debug, Default)]
+pub struct SourceBundles {
+    /// The bundles that have files.
+    pub files: Vec<SourceBundleFile>,
+    /// The reason why there is no bundle; `None` if there is one.
+    pub absent: Option<String>,
+}
+
 /// Makes bundles of the source files that symbols name.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceBundler {
     /// Writes a bundle into a folder for each architecture of a Mach-O file that names source files. Blocks.
-    pub write_bundles: fn(&Path, &SourceSelection, &Path) -> Result<Vec<SourceBundleFile>, BoxError>,
+    pub write_bundles: fn(&Path, &SourceSelection, &Path) -> Result<SourceBundles, BoxError>,
     /// The path in the API to which a bundle is sent.
     pub path: &'static str,
 }

@@ -39,7 +39,7 @@ pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// Folders that are searched for dSYMs to any depth (an Xcode archive, a build folder), or files:
-    /// Mach-O files, zip, tar.gz
+    /// Mach-O files, zip, tar.gz. Links to dSYMs and in dSYMs are followed
     #[arg(required_unless_present = "source_map", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use unslide_cli::{
-    BoxError, Client, CommandError, SourceBundleFile, SourceBundler, SourceSelection, inform, note,
-    starts_as_mach_o,
+    BoxError, Client, CommandError, SourceBundleFile, SourceBundler, SourceSelection, inform, is_archive,
+    note, starts_as_mach_o,
 };
 
 /// Which source files are sent.
@@ -53,12 +53,21 @@ impl SourceArguments {
             found.iter().flat_map(|file| bundlers.clone().map(move |b| (file, b))).enumerate()
         {
             if !starts_as_mach_o(&file.path)? {
+                if is_archive(&file.path)? {
+                    let reason = "those of dSYMs in archives are not searched: unpack it first";
+                    note!("{}: no source files are sent with it: {reason}", file.shown.display());
+                }
                 continue;
             }
             let folder = folder.join(format!("sources-{number}"));
             fs::create_dir_all(&folder)?;
             match (bundler.write_bundles)(&file.path, &selection, &folder) {
-                Ok(written) => bundles.extend(written),
+                Ok(written) => {
+                    if let Some(reason) = written.absent {
+                        note!("{}: no source files are sent with it: {reason}", file.shown.display());
+                    }
+                    bundles.extend(written.files);
+                }
                 Err(error) => failed.push((file.shown.clone(), error.to_string())),
             }
         }

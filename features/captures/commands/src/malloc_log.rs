@@ -1,18 +1,19 @@
 //! `unslide malloc-log`: which functions hold memory, by a log of allocations, without any server.
 
+pub(super) mod form;
+mod records;
 mod shown;
 
 use super::flame::write_output;
 use clap::{ArgMatches, FromArgMatches, Parser, ValueEnum};
-use std::path::{Path, PathBuf};
+use form::{LogForm, parse_address, read_file};
+use std::path::PathBuf;
 use unslide_calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_captures_formats::malloc::{
-    Checkpoints, EventLayout, EventLog, LogAnswer, LogQuestion, MemoryKind, MemorySummary, SlotForm,
-    SortedByAddress, StackTable,
+    Checkpoints, LogAnswer, LogQuestion, MemoryKind, MemorySummary, SortedByAddress,
 };
-use unslide_captures_formats::profile::read_images;
 use unslide_cli::symbols::{BuildArguments, Lacking, Library};
-use unslide_cli::{BoxError, CommandError, Console, Exit, Outcome, map_unpacked, note};
+use unslide_cli::{BoxError, CommandError, Console, Exit, Outcome, note};
 use unslide_model::DebugId;
 
 /// The most rows of each list.
@@ -31,7 +32,9 @@ Examples:
   unslide malloc-log --stacks stacks.bin --images report.json --symbols MyApp.xcarchive events.bin
   unslide malloc-log --layout disk --stacks stacks.bin.gz --from 100000 --at 900000 events.bin.gz
   unslide malloc-log --layout index --stacks stacks.bin --at 100000 --at 500000 --at 900000 events.bin
-  unslide malloc-log --layout index --stacks stacks.bin --images report.json --flame heap.svg events.bin"
+  unslide malloc-log --layout index --stacks stacks.bin --images report.json --flame heap.svg events.bin
+  unslide malloc-log --stacks stacks.bin --images report.json --address 0x600003a1c040 events.bin
+  unslide malloc-log --stacks stacks.bin --list --from 100000 --json events.bin"
 )]
 pub struct Arguments {
     /// The events, as the process has written them. This and the other files may be packed with gzip or zstd; one may
@@ -41,18 +44,8 @@ pub struct Arguments {
     /// The table of stacks, from slot 0 on or with the header of the system's serialiser
     #[arg(long, value_name = "TABLE")]
     stacks: PathBuf,
-    /// The slots of the table count references, as those of the lite mode do
-    #[arg(long)]
-    lite: bool,
-    /// How the events are laid out; without it, as their records show. An option that they contradict is an error
-    #[arg(long, value_enum)]
-    layout: Option<LogLayout>,
-    /// Bytes of a pointer of the process, for the layout disk
-    #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u8).range(4..=8))]
-    pointer_size: u8,
-    /// The binary images: a KSCrash report of the run, or its `binary_images`; also `usedImages` of an .ips file
-    #[arg(long, value_name = "FILE")]
-    images: Option<PathBuf>,
+    #[command(flatten)]
+    form: LogForm,
     /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
     /// Mach-O files; may be given more than once
     #[arg(long, value_name = "PATH")]
@@ -66,7 +59,13 @@ pub struct Arguments {
     /// Also what has grown since this many events, and what was allocated before and is still live
     #[arg(long, value_name = "N")]
     from: Option<usize>,
-    /// Print JSON: an object, or for more than one --at a list of them
+    /// Say which stacks allocated and freed the memory at this address, and with which event; may be given more than once
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["flame", "from", "list"], value_parser = parse_address)]
+    address: Vec<u64>,
+    /// List the records from --from on, up to --at
+    #[arg(long, conflicts_with = "flame")]
+    list: bool,
+    /// Print JSON: an object, or for more than one --at or --address a list of them
     #[arg(long, conflicts_with = "flame")]
     json: bool,
     /// Write a flame graph of the memory, with --from of its growth
@@ -75,17 +74,6 @@ pub struct Arguments {
     /// The memory that the flame graph is of; without it the heap, if the log has any
     #[arg(long, value_enum, requires = "flame")]
     memory: Option<GraphMemory>,
-}
-
-/// The layouts of events; `docs/formats.md` has their fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogLayout {
-    /// 24 bytes, or 16 of a 32-bit process
-    Disk,
-    /// 32 bytes with the type first, as the API enumerates them
-    Enumerator,
-    /// 32 bytes with the type last, of newer systems
-    Index,
 }
 
 /// A kind of memory. The two are never added: ranges of virtual memory may hold blocks of the heap.
@@ -97,36 +85,15 @@ enum GraphMemory {
     Virtual,
 }
 
-impl Arguments {
-    /// Returns the layout that is stated; `None` if it is to be detected.
-    fn event_layout(&self) -> Result<Option<EventLayout>, CommandError> {
-        match (self.layout, self.pointer_size) {
-            (None, 8) => Ok(None),
-            (Some(LogLayout::Disk), 8) => Ok(Some(EventLayout::Disk64)),
-            (Some(LogLayout::Disk), 4) => Ok(Some(EventLayout::Disk32)),
-            (Some(LogLayout::Enumerator), 8) => Ok(Some(EventLayout::Enumerator)),
-            (Some(LogLayout::Index), 8) => Ok(Some(EventLayout::Index)),
-            (_, size) => {
-                Err(CommandError::usage(format!("--pointer-size {size}: use 8, or 4 with --layout disk")))
-            }
-        }
-    }
-}
-
 /// Replays the log, and shows what is live.
 pub fn run(matches: &ArgMatches) -> Outcome {
     let arguments = &Arguments::from_arg_matches(matches)?;
-    let layout = arguments.event_layout()?;
+    arguments.form.event_layout()?;
     check_arguments(arguments)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
-    let read = |path: &Path| map_unpacked(path).map_err(|error| CommandError::cannot_read(path, error));
-    let (events, stacks) = (read(&arguments.index)?, read(&arguments.stacks)?);
-    let images = match &arguments.images {
-        Some(path) => read_images(&read(path)?).map_err(|error| CommandError::cannot_read(path, error))?,
-        None => Vec::new(),
-    };
-    let form = if arguments.lite { SlotForm::Counted } else { SlotForm::Plain };
-    let log = read_log(&arguments.index, &events, layout)?;
+    let (events, stacks) = (read_file(&arguments.index)?, read_file(&arguments.stacks)?);
+    let images = arguments.form.read_image_list()?;
+    let log = arguments.form.read_log(&arguments.index, events.as_ref())?;
     let of = |option| move |number: &usize| (option, *number);
     let mut numbers = arguments.at.iter().map(of("--at")).chain(arguments.from.iter().map(of("--from")));
     if let Some((option, number)) = numbers.find(|(_, number)| *number > log.len()) {
@@ -135,8 +102,7 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     }
     let question = LogQuestion {
         log,
-        table: StackTable::from_bytes(&stacks, form)
-            .map_err(|error| CommandError::cannot_read(&arguments.stacks, error))?,
+        table: arguments.form.read_table(&arguments.stacks, stacks.as_ref())?,
         images: &images,
         at: arguments.at.first().copied(),
         from: arguments.from,
@@ -145,6 +111,12 @@ pub fn run(matches: &ArgMatches) -> Outcome {
         most_rows: LIST_ENTRIES,
         most_functions: MOST_FUNCTIONS,
     };
+    if arguments.list {
+        return records::list_records(&question, arguments.json, &library);
+    }
+    if !arguments.address.is_empty() {
+        return records::find_addresses(&question, &arguments.address, arguments.json, &library);
+    }
     let symbols = |id: &DebugId| library.find_symbols(id);
     let mut shown = ShownLog { arguments, lacking: Lacking::default(), memories: Vec::new() };
     if arguments.at.len() <= 1 {
@@ -165,27 +137,9 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Reads a log in the stated layout, or in the one that its records have.
-fn read_log<'a>(
-    path: &Path,
-    events: &'a [u8],
-    layout: Option<EventLayout>,
-) -> Result<EventLog<'a>, CommandError> {
-    let layout = match layout {
-        Some(layout) => layout,
-        None => {
-            let layout =
-                EventLayout::detect_layout(events).map_err(|error| CommandError::cannot_read(path, error))?;
-            note!("the events have the layout {}", layout.as_str());
-            layout
-        }
-    };
-    EventLog::from_bytes(events, layout).map_err(|error| CommandError::cannot_read(path, error))
-}
-
 /// Refuses arguments that do not go together.
 fn check_arguments(arguments: &Arguments) -> Result<(), CommandError> {
-    let Arguments { at, from, flame, .. } = arguments;
+    let Arguments { at, from, flame, list, address, .. } = arguments;
     if let Some(from) = from
         && let Some(at) = at.iter().find(|at| *at < from)
     {
@@ -197,7 +151,10 @@ fn check_arguments(arguments: &Arguments) -> Result<(), CommandError> {
     if at.len() > 1 && flame.is_some() {
         return Err(CommandError::usage("--flame draws one moment: give only one --at"));
     }
-    let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.images);
+    if at.len() > 1 && (*list || !address.is_empty()) {
+        return Err(CommandError::usage("--list and --address end at one moment: give only one --at"));
+    }
+    let files = [&arguments.index, &arguments.stacks].into_iter().chain(&arguments.form.images);
     if files.filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(CommandError::usage("standard input is one file: give only one `-`"));
     }

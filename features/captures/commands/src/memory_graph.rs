@@ -1,9 +1,12 @@
 //! `unslide memory-graph`: shows large objects, the references that keep them alive, and leaks, without any
 //! server.
 
+mod origin;
 mod shown;
 
+use super::malloc_log::form::{LogForm, parse_address};
 use clap::{ArgMatches, FromArgMatches, Parser};
+use origin::Origins;
 use shown::GraphAnswer;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -30,6 +33,7 @@ packed with gzip or zstd.
 Examples:
   unslide memory-graph --symbols MyApp.xcarchive snapshot.memory
   unslide memory-graph --class Cart snapshot.memory
+  unslide memory-graph --log events.bin --stacks stacks.bin --symbols MyApp.xcarchive snapshot.memory
   unslide memory-graph --compare later.memory snapshot.memory
   unslide memory-graph --compare heap-2.txt heap-1.txt"
 )]
@@ -47,19 +51,25 @@ pub struct Arguments {
     #[arg(long, value_name = "OTHER")]
     compare: Option<PathBuf>,
     /// Say what keeps the block at this address alive, what refers to it and what it keeps alive
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["class", "compare"], value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["class", "compare"], value_parser = parse_address)]
     block: Option<u64>,
     /// Say the same of the block of this class that retains most
     #[arg(long, value_name = "NAME", conflicts_with = "compare")]
     class: Option<String>,
+    /// A log of allocations of the same process, as `unslide malloc-log` takes it: say which function created each object
+    #[arg(long, value_name = "INDEX", requires = "stacks", conflicts_with = "compare")]
+    log: Option<PathBuf>,
+    /// The log's table of stacks
+    #[arg(long, value_name = "TABLE", requires = "log")]
+    stacks: Option<PathBuf>,
+    /// The number of events before the snapshot; without it all events of the log
+    #[arg(long, value_name = "N", requires = "log")]
+    at: Option<usize>,
+    #[command(flatten)]
+    form: LogForm,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-}
-
-fn address(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix("0x").ok_or("it begins with 0x")?;
-    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 /// Reads the snapshot, or both, and shows what they say.
@@ -67,10 +77,15 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     let arguments = &Arguments::from_arg_matches(matches)?;
     let library = Library::open(&arguments.symbols, arguments.build)?;
     let mut lacking = Lacking::default();
-    let (mut tables, block) = read_tables(&arguments.file, arguments, &library, &mut lacking)?;
+    if arguments.log.is_none() && arguments.form.is_used() {
+        let text = "--images, --layout, --lite and --pointer-size are about a log: name it with --log";
+        return Err(CommandError::usage(text).into());
+    }
+    let GraphTables { mut tables, block, origins } =
+        read_tables(&arguments.file, arguments, &library, &mut lacking)?;
     let comparison = match &arguments.compare {
         Some(other) => {
-            let (after, _) = read_tables(other, arguments, &library, &mut lacking)?;
+            let after = read_tables(other, arguments, &library, &mut lacking)?.tables;
             if tables.source != after.source {
                 return Err(CommandError::usage("--compare needs two files of the same kind").into());
             }
@@ -82,7 +97,7 @@ pub fn run(matches: &ArgMatches) -> Outcome {
         None => None,
     };
     tables.truncate_rows(LIST_ENTRIES);
-    let answer = GraphAnswer { memory: tables, block, comparison };
+    let answer = GraphAnswer { memory: tables, block, comparison, origins };
     if arguments.json {
         Console::get().print_json(&answer)?;
     } else {
@@ -92,13 +107,19 @@ pub fn run(matches: &ArgMatches) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Reads the tables of a file, and the requested block.
+/// The tables of a file, and the requested block.
+struct GraphTables {
+    tables: MemoryTables,
+    block: Option<BlockDetail>,
+    origins: Option<Origins>,
+}
+
 fn read_tables(
     path: &Path,
     arguments: &Arguments,
     library: &Library,
     lacking: &mut Lacking,
-) -> Result<(MemoryTables, Option<BlockDetail>), BoxError> {
+) -> Result<GraphTables, BoxError> {
     let input = open_input(path).map_err(|error| CommandError::cannot_read(path, error))?;
     let limits = MemoryGraphLimits::default();
     let file = read_memory(input, &limits).map_err(|error| CommandError::cannot_read(path, error))?;
@@ -108,7 +129,11 @@ fn read_tables(
             let text = "--block and --class need a memory graph: the text of tools has no references";
             return Err(CommandError::usage(text).into());
         }
-        MemoryFile::Text(tables) => return Ok((*tables, None)),
+        MemoryFile::Text(_) if arguments.log.is_some() => {
+            let text = "--log needs a memory graph: the text of tools has no addresses of all blocks";
+            return Err(CommandError::usage(text).into());
+        }
+        MemoryFile::Text(tables) => return Ok(GraphTables { tables: *tables, block: None, origins: None }),
     };
     let named = graph.name_classes(&|id| library.find_symbols(id));
     if named.without_symbol > 0 {
@@ -116,8 +141,10 @@ fn read_tables(
     }
     lacking.add_images(named.lacking);
     let analysis = GraphAnalysis::from_graph(&graph);
-    let block = find_block(arguments, &graph, &analysis)?.map(|node| analysis.describe_neighbours(node));
-    Ok((analysis.build_tables(), block))
+    let node = find_block(arguments, &graph, &analysis)?;
+    let origins = origin::find_origins(arguments, &graph, node, library, lacking)?;
+    let block = node.map(|node| analysis.describe_neighbours(node));
+    Ok(GraphTables { tables: analysis.build_tables(), block, origins })
 }
 
 fn open_input(path: &Path) -> io::Result<impl Read> {

@@ -137,3 +137,31 @@ fn the_text_of_tools_is_read_and_what_is_not_is_said() {
         assert!(code == Some(1) && error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn a_log_of_allocations_says_which_function_created_each_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = written(&folder, "graph.memory", &snapshot(2, 0));
+    let slots = [(0, 0), (0x104, u64::MAX), (LOAD + 0x4010, 1), (LOAD + 0x4020, 2)];
+    let words = slots.iter().flat_map(|(address, caller): &(u64, u64)| [*address, *caller]);
+    let stacks = written(&folder, "stacks.bin", &words.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
+    // The last block of the graph is not in the log.
+    let records =
+        [[2, 3, 48, 0x6000_0100], [2, 2, 40, 0x6000_0000], [4, 2, 0, 0x6000_0000], [2, 3, 33, 0x6000_0000]];
+    let events: Vec<u8> = records.iter().flatten().copied().flat_map(u64::to_le_bytes).collect();
+    let events = written(&folder, "events.bin", &events);
+    let log = ["--log", &events, "--stacks", &stacks, "--layout", "enumerator"];
+    let found = answer(&[&log[..], &[&graph]].concat());
+    assert_eq!(found["origins"]["unknown_blocks"], 1);
+    let rows: Vec<Value> = found["origins"]["classes"].as_array().unwrap().clone();
+    let functions: Vec<&Value> = rows.iter().map(|row| &row["function"]).collect();
+    assert_eq!(functions, ["Shop + 16416 (Shop)", "Shop + 16416 (Shop)"], "{rows:?}");
+    let before = answer(&[&log[..], &["--at", "2", "--block", "0x60000000", &graph]].concat());
+    let block = &before["origins"]["block"];
+    assert_eq!((&block["record"], &block["function"]), (&json!(2), &json!("Shop + 16400 (Shop)")));
+    let (code, output, _) = run(&[&["memory-graph"], &log[..], &["--block", "0x60000008", &graph]].concat());
+    assert_eq!(code, Some(0));
+    assert!(output.contains("created by event 4 in thread 0x103:\n    Shop + 16416"), "{output}");
+    let (code, _, error) = run(&["memory-graph", "--lite", &graph]);
+    assert!(code == Some(2) && error.contains("--log"), "{error}");
+}

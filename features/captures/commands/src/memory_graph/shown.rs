@@ -1,5 +1,6 @@
 //! Shows tables about memory, as JSON and for people.
 
+use super::origin::Origins;
 use serde::Serialize;
 use unslide_captures_formats::memory_graph::{
     BlockDetail, BlockRow, ClassRow, LeakRow, MemberLabel, MemoryComparison, MemorySource, MemoryTables,
@@ -18,6 +19,9 @@ pub struct GraphAnswer {
     pub block: Option<BlockDetail>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<MemoryComparison>,
+    /// The functions that created the objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origins: Option<Origins>,
 }
 
 impl GraphAnswer {
@@ -28,10 +32,12 @@ impl GraphAnswer {
         }
         if let Some(block) = &self.block {
             print_block(block);
+            self.origins.iter().for_each(Origins::print_block);
         } else if let Some(comparison) = &self.comparison {
             print_comparison(comparison);
         } else {
             print_tables(&self.memory);
+            self.origins.iter().for_each(Origins::print_classes);
         }
     }
 }

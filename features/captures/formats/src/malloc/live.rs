@@ -29,6 +29,12 @@ impl LiveSet {
         self.heap.iter().map(|(address, block)| (*address, block))
     }
 
+    /// Returns the block of the heap that begins at an address.
+    #[must_use]
+    pub fn heap_block(&self, address: u64) -> Option<&LiveBlock> {
+        self.heap.get(&address)
+    }
+
     /// Returns the ranges of virtual memory with their addresses, in order of these.
     pub fn vm_ranges(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
         self.vm.iter().map(|(address, block)| (*address, block))

@@ -6,6 +6,7 @@ mod event;
 mod history;
 mod layout_check;
 mod live;
+mod records;
 mod replay;
 mod stack_table;
 mod summary;
@@ -19,8 +20,10 @@ pub use event::{EventKind, EventLayout, EventLog, MallocEvent, NoEvent};
 pub use history::{MemoryHistory, StackHistory};
 pub use layout_check::{UnclearLayout, WrongLayout};
 pub use live::{LiveBlock, LiveSet};
+pub use records::{AddressRecords, RecordList, RecordRow};
 pub use replay::{EventCounts, Replay, SortedByAddress};
 pub use stack_table::{SlotForm, StackEnd, StackTable, StackWalk};
+pub(crate) use summary::find_stack_nodes;
 pub use summary::{GrowthRow, LogAnswer, LogQuestion, MemorySummary, StackRow, TagRow, ThreadRow};
 pub use table_check::StackTableError;
 pub use totals::{

@@ -317,25 +317,30 @@ impl LogQuestion<'_> {
     }
 
     fn describe_functions(&self, stack: &StackNodes<'_>) -> Vec<String> {
-        stack.nodes.iter().take(self.most_functions).map(|at| stack.tree.describe(*at)).collect()
+        stack.describe_functions(self.most_functions)
     }
 }
 
 /// Frames of a stack, in the tree that has them.
-struct StackNodes<'t> {
+pub(crate) struct StackNodes<'t> {
     tree: &'t CallTree,
     nodes: Vec<NodeIndex>,
 }
 
 impl StackNodes<'_> {
     /// Returns the innermost function of the app, or of all.
-    fn describe_allocator(&self) -> String {
+    pub(crate) fn describe_allocator(&self) -> String {
         self.tree.describe_app_function(&self.nodes)
+    }
+
+    /// Returns the functions, the innermost first, at most `most`.
+    pub(crate) fn describe_functions(&self, most: usize) -> Vec<String> {
+        self.nodes.iter().take(most).map(|at| self.tree.describe(*at)).collect()
     }
 }
 
 /// Finds a stack in the first tree that has it.
-fn find_stack_nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> StackNodes<'t> {
+pub(crate) fn find_stack_nodes<'t>(of: StackMemory, trees: &[&'t StackTree]) -> StackNodes<'t> {
     let found = trees.iter().find_map(|tree| Some((tree.for_kind(of.kind), *tree.nodes.get(&of)?)));
     let (tree, node) = found.unwrap_or((trees[0].for_kind(of.kind), CallTree::ROOT));
     StackNodes { tree, nodes: tree.find_stack(node) }

@@ -14,6 +14,7 @@ mod input;
 mod leaks;
 mod members;
 mod neighbours;
+mod origins;
 mod read;
 mod retained;
 mod tables;
@@ -32,6 +33,7 @@ pub use input::{MemoryFile, read_memory};
 pub use leaks::{LeakGroup, leak_groups};
 pub use members::format_path;
 pub use neighbours::{BlockDetail, BlockSummary, ClassBlocks, NeighbourRow};
+pub use origins::{BlockOrigin, BlockOrigins, ClassOrigin, OriginLog};
 pub use read::{MOST_CHUNK_BYTES, MemoryGraphError, MemoryGraphLimits, is_memory_graph, read_memory_graph};
 pub use tables::{
     BlockRow, ClassRow, CutLists, LeakRow, MemberLabel, MemorySource, MemoryTables, MemoryTotals, PathStep,

@@ -4,15 +4,17 @@
 //! the place of a file after all symbolic links counts. Files that usually hold secrets are left out.
 
 mod exclude;
+mod left_out;
 mod writer;
 
 use exclude::ExcludeList;
+use left_out::{LeftOutReason, LeftOutSources};
 use memmap2::Mmap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use symbolic_common::clean_path;
-use unslide_cli::{BoxError, SourceBundleFile, SourceBundler, SourceSelection};
+use unslide_cli::{BoxError, SourceBundleFile, SourceBundler, SourceBundles, SourceSelection};
 use unslide_source_context_formats::{
     MAX_BUNDLE_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, MAX_TOTAL_BYTES,
 };
@@ -32,11 +34,7 @@ struct FoundSource {
 }
 
 /// Writes a bundle into `folder` for each architecture of a Mach-O file that names source files. Blocks.
-fn write_bundles(
-    file: &Path,
-    selection: &SourceSelection,
-    folder: &Path,
-) -> Result<Vec<SourceBundleFile>, BoxError> {
+fn write_bundles(file: &Path, selection: &SourceSelection, folder: &Path) -> Result<SourceBundles, BoxError> {
     let opened = File::open(file)?;
     #[expect(
         unsafe_code,
@@ -45,20 +43,22 @@ fn write_bundles(
     // SAFETY: the map is read only and lives as long as this call.
     let bytes = unsafe { Mmap::map(&opened)? };
     let sources = SourceFolder::new(selection)?;
-    let mut bundles = Vec::new();
+    let (mut bundles, mut left_out) = (Vec::new(), LeftOutSources::default());
     for entry in list_objects(&bytes)? {
         let facts = entry.object?;
         let Some(debug_id) = facts.debug_id else { continue };
         let path = folder.join(format!("{debug_id}.src.zip"));
         let mut writer = BundleWriter::start(BufWriter::new(File::create(&path)?))?;
-        let written = write_sources(&mut writer, bytes.get(entry.range).unwrap_or_default(), &sources)?;
+        let slice = bytes.get(entry.range).unwrap_or_default();
+        let written = write_sources(&mut writer, slice, &sources, &mut left_out)?;
         writer.finish(&debug_id.to_string().to_lowercase(), facts.cpu.name())?;
         check_size(&path)?;
         if !written.is_empty() {
             bundles.push(SourceBundleFile { debug_id, path, sources: written });
         }
     }
-    Ok(bundles)
+    let absent = bundles.is_empty().then(|| left_out.describe_absence(&sources.root));
+    Ok(SourceBundles { files: bundles, absent })
 }
 
 /// Adds the source files of one architecture to its bundle. Returns them.
@@ -66,10 +66,17 @@ fn write_sources<W: Write + Seek>(
     writer: &mut BundleWriter<W>,
     slice: &[u8],
     sources: &SourceFolder,
+    left_out: &mut LeftOutSources,
 ) -> Result<Vec<PathBuf>, BoxError> {
     let (mut written, mut total) = (Vec::new(), 0_u64);
     for named in list_source_paths(slice)? {
-        let Some(found) = sources.find_source(&clean_path(&named)) else { continue };
+        let found = match sources.find_source(&clean_path(&named)) {
+            Ok(found) => found,
+            Err(reason) => {
+                left_out.add_path(&named, reason);
+                continue;
+            }
+        };
         total = total.saturating_add(found.text.len() as u64);
         if written.len() == MAX_FILES || total > MAX_TOTAL_BYTES {
             let detail = format!(
@@ -112,29 +119,35 @@ impl SourceFolder {
         Ok(SourceFolder { root, exclude: ExcludeList::new(&selection.exclude) })
     }
 
-    /// Returns a named file if it is a text that may be sent.
-    fn find_source(&self, named: &str) -> Option<FoundSource> {
-        if named.len() > MAX_PATH_BYTES || !Path::new(named).is_absolute() {
-            return None;
+    /// Returns a named file if it is a text that may be sent. A relative path, which builds write that do not depend on their
+    /// folder, is one below the root.
+    fn find_source(&self, named: &str) -> Result<FoundSource, LeftOutReason> {
+        if named.len() > MAX_PATH_BYTES {
+            return Err(LeftOutReason::NoText);
         }
-        let place = Path::new(named).canonicalize().ok()?;
-        let inside = place.strip_prefix(&self.root).ok()?;
+        let place = self.root.join(named).canonicalize().map_err(|_| LeftOutReason::Missing)?;
+        let inside = place.strip_prefix(&self.root).map_err(|_| LeftOutReason::Outside)?;
         // The name of a link may be excluded, and so may that of the file that it leads to.
         if self.exclude.matches_path(inside)
             || self.exclude.matches_path(Path::new(clean_path(named).as_ref()))
         {
-            return None;
+            return Err(LeftOutReason::Excluded);
         }
-        let data = fs::symlink_metadata(&place).ok()?;
-        if !data.is_file() || data.len() > MAX_FILE_BYTES {
-            return None;
-        }
-        let mut text = Vec::new();
-        File::open(&place).ok()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).ok()?;
-        let is_text =
-            text.len() as u64 <= MAX_FILE_BYTES && !text.contains(&0) && str::from_utf8(&text).is_ok();
-        is_text.then(|| FoundSource { named: named.to_owned(), place, text })
+        let text = read_text(&place).ok_or(LeftOutReason::NoText)?;
+        Ok(FoundSource { named: named.to_owned(), place, text })
     }
+}
+
+/// Returns the bytes of a regular file that is a text and not too large.
+fn read_text(place: &Path) -> Option<Vec<u8>> {
+    let data = fs::symlink_metadata(place).ok()?;
+    if !data.is_file() || data.len() > MAX_FILE_BYTES {
+        return None;
+    }
+    let mut text = Vec::new();
+    File::open(place).ok()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).ok()?;
+    let is_text = text.len() as u64 <= MAX_FILE_BYTES && !text.contains(&0) && str::from_utf8(&text).is_ok();
+    is_text.then_some(text)
 }
 
 #[cfg(test)]
@@ -160,10 +173,17 @@ mod tests {
         (folder, root)
     }
 
-    fn is_sent(root: &Path, named: &str, exclude: &[&str]) -> bool {
+    fn folder_with(root: &Path, exclude: &[&str]) -> SourceFolder {
         let exclude = exclude.iter().map(|text| (*text).to_owned()).collect();
-        let selection = SourceSelection { root: root.to_path_buf(), exclude };
-        SourceFolder::new(&selection).unwrap().find_source(&root.join(named).to_string_lossy()).is_some()
+        SourceFolder::new(&SourceSelection { root: root.to_path_buf(), exclude }).unwrap()
+    }
+
+    fn is_sent(root: &Path, named: &str, exclude: &[&str]) -> bool {
+        let folder = folder_with(root, exclude);
+        // A relative path is the same file.
+        let sent = folder.find_source(&root.join(named).to_string_lossy()).is_ok();
+        assert_eq!(folder.find_source(named).is_ok(), sent, "{named}");
+        sent
     }
 
     #[test]
@@ -190,5 +210,35 @@ mod tests {
         }
         assert!(is_sent(&root, "src/again.swift", &[]));
         assert!(!is_sent(&root.join("src"), "up/outside.swift", &[]));
+    }
+
+    #[test]
+    fn a_path_that_is_not_sent_has_a_reason() {
+        let (_folder, root) = repository();
+        let folder = folder_with(&root, &["Generated"]);
+        fs::create_dir_all(root.join("Generated")).unwrap();
+        fs::write(root.join("Generated/a.c"), "int a;").unwrap();
+        let mut left_out = LeftOutSources::default();
+        for (named, reason) in [
+            ("./src/Cart.swift", None),
+            ("App/../src/Cart.swift", Some(LeftOutReason::Missing)),
+            ("/ci/build/src/Cart.swift", Some(LeftOutReason::Missing)),
+            ("../outside.swift", Some(LeftOutReason::Outside)),
+            ("/etc/passwd", Some(LeftOutReason::Outside)),
+            ("Generated/a.c", Some(LeftOutReason::Excluded)),
+            ("src/.env", Some(LeftOutReason::Missing)),
+            (".env", Some(LeftOutReason::Excluded)),
+            ("src/latin.c", Some(LeftOutReason::NoText)),
+            ("src", Some(LeftOutReason::NoText)),
+        ] {
+            let found = folder.find_source(named).err();
+            assert_eq!(found, reason, "{named}");
+            found.into_iter().for_each(|reason| left_out.add_path(named, reason));
+        }
+        let text = left_out.describe_absence(&root);
+        let expected = "the symbols name 9 source files: 3 are not on this machine, such as App/../src/Cart.swift; 2 are outside";
+        assert!(text.starts_with(expected) && text.contains(&root.display().to_string()), "{text}");
+        let none = LeftOutSources::default().describe_absence(&root);
+        assert_eq!(none, "the symbols name no source files");
     }
 }

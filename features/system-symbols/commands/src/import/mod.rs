@@ -17,7 +17,7 @@ use clap::Args;
 use find::{SourceFile, UnusableFile, find_sources};
 use outcome::{ImportOutcome, SourceOutcome};
 use pack::Pack;
-use read::{ImageFile, LeftOut};
+use read::{ImageFile, WithoutNames};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -248,14 +248,18 @@ impl Import<'_> {
     async fn add_images(
         &mut self,
         sending: &mut Sending,
-        images: Vec<Result<ImageFile, LeftOut>>,
+        images: Vec<Result<ImageFile, WithoutNames>>,
         known: &HashMap<DebugId, Quality>,
     ) -> Result<(), BoxError> {
         for image in images {
             let image = match image {
                 Ok(image) => image,
-                Err(left_out) => {
+                Err(WithoutNames::LeftOut(left_out)) => {
                     sending.outcome.left_out.push(left_out);
+                    continue;
+                }
+                Err(WithoutNames::Nameless { path }) => {
+                    sending.outcome.nameless.push(path);
                     continue;
                 }
             };

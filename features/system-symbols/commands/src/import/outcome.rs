@@ -22,7 +22,10 @@ pub struct SourceOutcome {
     pub new: usize,
     /// Libraries that the server has, with as many names.
     pub known: usize,
+    /// Libraries that are damaged or cannot be read.
     pub left_out: Vec<LeftOut>,
+    /// Paths of libraries that name no function, as a few of every release.
+    pub nameless: Vec<String>,
     /// Functions with a name in the new libraries.
     pub functions: u64,
     /// Functions without a name in the new libraries.
@@ -41,6 +44,11 @@ impl SourceOutcome {
         self.unnamed_functions += image.unnamed;
     }
 
+    /// Returns true if all names that the files have are there.
+    fn is_whole(&self) -> bool {
+        self.left_out.is_empty() && self.lacks_locals.is_none()
+    }
+
     fn show_result(&self, is_dry_run: bool) -> String {
         let head = format!("{}: {} libraries", self.name, group_digits(self.libraries as u64));
         let (new, known) = (group_digits(self.new as u64), group_digits(self.known as u64));
@@ -53,6 +61,9 @@ impl SourceOutcome {
             let share = self.unnamed_functions * 1_000 / all;
             let functions = group_digits(self.functions);
             text += &format!(", {functions} functions named, {}.{} % without a name", share / 10, share % 10);
+        }
+        if !self.nameless.is_empty() {
+            text += &format!(", {} without a function", self.nameless.len());
         }
         if !self.left_out.is_empty() {
             text += &format!(", {} left out", self.left_out.len());
@@ -114,7 +125,7 @@ impl ImportOutcome {
         }
         let is_whole = self.unusable.is_empty()
             && self.refused.is_empty()
-            && self.sources.iter().all(|source| source.left_out.is_empty() && source.lacks_locals.is_none());
+            && self.sources.iter().all(SourceOutcome::is_whole);
         if json {
             let unusable = self.unusable.iter().map(
                 |file| serde_json::json!({ "path": file.path.display().to_string(), "reason": file.reason }),
@@ -155,7 +166,11 @@ mod tests {
             source.show_result(true),
             "iOS 26.2 (23B87) arm64e: 3,412 libraries, 2,871 lacking, 541 known"
         );
+        source.nameless.push("/usr/lib/libempty.dylib".to_owned());
+        assert!(source.show_result(false).contains(", 1 without a function, "));
+        assert!(source.is_whole(), "a library without a function is normal");
         source.left_out.push(LeftOut { path: "/usr/lib/a".to_owned(), reason: "damaged".to_owned() });
-        assert!(source.show_result(false).contains(", 1 left out, "));
+        assert!(source.show_result(false).contains(", 1 without a function, 1 left out, "));
+        assert!(!source.is_whole());
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,18 @@ pub struct ImageFile {
 }
 
 /// An image that gives no names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WithoutNames {
+    /// It is damaged or cannot be read.
+    LeftOut(LeftOut),
+    /// It names no function, as a few libraries of every release.
+    Nameless {
+        /// Path at which programs load it.
+        path: String,
+    },
+}
+
+/// An image that is damaged or cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     pub path: String,
@@ -36,8 +49,7 @@ pub struct LeftOut {
 }
 
 impl ImageFile {
-    fn new(path: &str, names: &ImageNames<'_>) -> Result<ImageFile, LeftOut> {
-        let left_out = |reason: String| LeftOut { path: path.to_owned(), reason };
+    fn new(path: &str, names: &ImageNames<'_>) -> Result<ImageFile, WithoutNames> {
         let mut offsets = HashSet::new();
         let mut has_locals = false;
         for start in names.starts.iter().filter(|start| start.name.as_bytes().is_some()) {
@@ -45,7 +57,7 @@ impl ImageFile {
             has_locals |= matches!(start.name, StartName::Local(_));
         }
         if offsets.is_empty() {
-            return Err(left_out("it names no function".to_owned()));
+            return Err(WithoutNames::Nameless { path: path.to_owned() });
         }
         let lists_functions = names.starts.iter().any(|start| start.is_function_start);
         let unnamed = names.starts.iter().filter(|start| !offsets.contains(&start.offset)).count();
@@ -60,9 +72,13 @@ impl ImageFile {
             },
             named: offsets.len() as u64,
             unnamed: unnamed as u64,
-            bytes: names.to_file().map_err(|error| left_out(error.to_string()))?,
+            bytes: names.to_file().map_err(|error| leave_out(path, &error))?,
         })
     }
+}
+
+fn leave_out(path: &str, reason: &dyn Display) -> WithoutNames {
+    WithoutNames::LeftOut(LeftOut { path: path.to_owned(), reason: reason.to_string() })
 }
 
 /// Maps a file.
@@ -95,32 +111,32 @@ pub fn open_cache(path: &Path) -> Result<DyldCache, DyldCacheError> {
 }
 
 /// Reads images of a cache, in their order.
-pub fn read_cache_images(cache: &DyldCache, images: &[&CacheImage]) -> Vec<Result<ImageFile, LeftOut>> {
+pub fn read_cache_images(cache: &DyldCache, images: &[&CacheImage]) -> Vec<Result<ImageFile, WithoutNames>> {
     on_all_processors(images, |image| match cache.read_names(image) {
         Ok(names) => ImageFile::new(&image.path, &names),
-        Err(error) => Err(LeftOut { path: image.path.clone(), reason: error.to_string() }),
+        Err(error) => Err(leave_out(&image.path, &error)),
     })
 }
 
 /// Reads libraries that are files of their own, in their order: each architecture of each.
-pub fn read_libraries(paths: &[PathBuf]) -> Vec<Result<ImageFile, LeftOut>> {
+pub fn read_libraries(paths: &[PathBuf]) -> Vec<Result<ImageFile, WithoutNames>> {
     on_all_processors(paths, |path| read_library(path)).into_iter().flatten().collect()
 }
 
-fn read_library(file: &Path) -> Vec<Result<ImageFile, LeftOut>> {
+fn read_library(file: &Path) -> Vec<Result<ImageFile, WithoutNames>> {
     let path = image_path(file);
-    let left_out = |reason: String| Err(LeftOut { path: file.display().to_string(), reason });
+    let left_out = |reason: &dyn Display| Err(leave_out(&file.display().to_string(), reason));
     let bytes = match map_bytes(file) {
         Ok(bytes) => bytes,
-        Err(error) => return vec![left_out(error.to_string())],
+        Err(error) => return vec![left_out(&error)],
     };
     match list_objects(&bytes) {
-        Err(error) => vec![left_out(error.to_string())],
+        Err(error) => vec![left_out(&error)],
         Ok(entries) => entries
             .into_iter()
             .map(|entry| match read_library_names(bytes.get(entry.range).unwrap_or_default()) {
                 Ok(names) => ImageFile::new(&path, &names),
-                Err(error) => left_out(error.to_string()),
+                Err(error) => left_out(&error),
             })
             .collect(),
     }

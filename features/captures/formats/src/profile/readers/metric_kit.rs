@@ -243,6 +243,26 @@ mod tests {
     }
 
     #[test]
+    fn an_image_begins_at_the_load_address_that_its_frames_have_as_offset() {
+        let base = 0x1_00c6_4000_u64;
+        let frame = |address: u64, field: u64, below: &str| {
+            format!(
+                "{{\"address\":{address},\"offsetIntoBinaryTextSegment\":{field},\"sampleCount\":5,\"binaryName\":\"Shop\",\
+                 \"subFrames\":[{below}]}}"
+            )
+        };
+        for per_thread in [false, true] {
+            for kind in ["hang", "cpuException", "diskWriteException", "appLaunch"] {
+                let called = frame(base + 0x5010, base, &frame(base + 0x6020, 0x6020, ""));
+                let profile =
+                    read_document(&document(kind, per_thread, &frame(base + 0x4004, base, &called)));
+                let images = profile.unwrap().images;
+                assert_eq!(images.iter().map(|image| image.start).collect::<Vec<_>>(), [base], "{kind}");
+            }
+        }
+    }
+
+    #[test]
     fn a_tree_with_the_program_counter_at_its_root_is_turned() {
         let start = |count| frame(0x9009, count, "dyld", "");
         let below = [frame(0x2002, 3, "Shop", &start(3)), frame(0x2003, 2, "Shop", &start(2))].join(",");

@@ -4,7 +4,7 @@ use crate::profile::{MOST_IMAGES, Profile, ProfileFrame, ProfileImage};
 use std::collections::HashMap;
 use unslide_calltree::MOST_DEPTH;
 use unslide_model::DebugId;
-use unslide_report::{TreeEnds, tree_samples};
+use unslide_report::{TreeEnds, load_address, tree_samples};
 
 /// The most steps that turning a tree takes.
 const MOST_STEPS: usize = 1 << 24;
@@ -17,6 +17,7 @@ pub(super) struct RawFrame {
     pub(super) name: String,
     pub(super) debug_id: Option<DebugId>,
     pub(super) address: Option<u64>,
+    /// `offsetIntoBinaryTextSegment`: an offset, or a load address.
     pub(super) offset: Option<u64>,
     pub(super) count: Option<u64>,
 }
@@ -190,7 +191,7 @@ impl Images {
     ) -> Option<u32> {
         // Without an address the image may lie anywhere.
         let address = frame.address.or(frame.offset);
-        let start = address.zip(frame.offset).and_then(|(address, offset)| address.checked_sub(offset));
+        let start = address.zip(frame.offset).and_then(|(address, field)| load_address(address, field));
         let image = start.and_then(|start| self.find_or_add_image(profile, frame, start));
         profile.push(ProfileFrame {
             parent,
