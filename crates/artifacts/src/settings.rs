@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
 use unslide_model::{Secret, is_local};
 
 /// Address of object storage, and its credentials. The defaults name AWS itself and leave the credentials to
@@ -23,14 +25,19 @@ pub struct Settings {
     /// True puts the bucket's name into the path instead of the host's name, as most stores that
     /// are not AWS want it.
     pub path_style: bool,
+    /// A PEM file with the authorities of the service's certificate, beside those that the system knows.
+    pub ca_file: Option<PathBuf>,
     /// Requests at the same time, and so connections; more wait for their turn. A download counts
     /// until its last byte.
     #[serde(skip)]
     pub requests: usize,
-    /// Seconds without an answer, or without a byte of one that has begun, after which a request has
-    /// failed.
+    /// Seconds without an answer after which one try of a request has failed; a request with a body has more
+    /// (see [`Settings::try_timeout`]).
     #[serde(skip)]
-    pub read_seconds: u64,
+    pub try_seconds: u64,
+    /// Seconds of all tries of a request beyond the time limit of one.
+    #[serde(skip)]
+    pub retry_seconds: u64,
     /// How often a request that failed for now is sent altogether before the caller learns of it.
     #[serde(skip)]
     pub attempts: u32,
@@ -45,14 +52,30 @@ impl Default for Settings {
             access_key: None,
             secret_key: Secret::default(),
             path_style: false,
+            ca_file: None,
             requests: 128,
-            read_seconds: 30,
+            try_seconds: 8,
+            retry_seconds: 6,
             attempts: 3,
         }
     }
 }
 
+/// The slowest network, in bytes per second, on which a body is still sent within its time limit.
+const SLOWEST_BODY_BYTES_PER_SECOND: u64 = 2 << 20;
+
 impl Settings {
+    /// Returns the time limit of one try of a request with a body of this size.
+    pub(crate) fn try_timeout(&self, body_bytes: u64) -> Duration {
+        Duration::from_secs(self.try_seconds + body_bytes / SLOWEST_BODY_BYTES_PER_SECOND)
+    }
+
+    /// Returns the time limit of a request with all of its tries. A server that says nothing gets one try and a
+    /// part of another; one that fails at once gets all.
+    pub(crate) fn request_timeout(&self, body_bytes: u64) -> Duration {
+        self.try_timeout(body_bytes) + Duration::from_secs(self.retry_seconds)
+    }
+
     /// Returns the setting that is unsafe outside a private network: field and reason.
     #[must_use]
     pub fn find_insecure(&self) -> Option<(&'static str, String)> {
@@ -87,6 +110,15 @@ impl Settings {
         {
             problems.push(("endpoint", "must begin with http:// or https://".into()));
         }
+        if let Some(path) = &self.ca_file {
+            match std::fs::read_to_string(path) {
+                Ok(pem) if pem.contains("-----BEGIN CERTIFICATE-----") => {}
+                Ok(_) => problems.push(("ca_file", format!("{} has no certificate in PEM", path.display()))),
+                Err(error) => {
+                    problems.push(("ca_file", format!("{} cannot be read: {error}", path.display())));
+                }
+            }
+        }
         if self.access_key.is_some() == self.secret_key.is_empty() {
             let reason = "access_key and secret_key must be set together, or neither";
             problems.push(("secret_key", reason.into()));
@@ -106,10 +138,11 @@ mod tests {
             region: String::new(),
             bucket: "X".into(),
             secret_key: Secret::new("hush"),
+            ca_file: Some("/nowhere/ca.pem".into()),
             ..Settings::default()
         };
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
-        assert_eq!(fields, ["bucket", "region", "endpoint", "secret_key"]);
+        assert_eq!(fields, ["bucket", "region", "endpoint", "ca_file", "secret_key"]);
         assert!(!format!("{bad:?}").contains("hush"));
         let good = Settings { bucket: "unslide".into(), ..Settings::default() };
         assert!(good.problems().is_empty());

@@ -186,7 +186,7 @@ pub struct LaneConfig {
     /// The input topics, with the installation's prefix.
     pub topics: Vec<String>,
     /// A POSIX extended regular expression, beginning with `^`: topics that match it are read as well,
-    /// also those that are created later. See [`Settings::topic_refresh_milliseconds`].
+    /// also those that are created later.
     pub pattern: Option<String>,
     /// When a batch is full.
     pub batch: BatchLimits,
@@ -200,6 +200,11 @@ impl LaneConfig {
     /// Returns the name of its consumer group.
     fn group_name(&self, settings: &Settings) -> String {
         unslide_proto::lanes::consumer_group(&settings.topic_prefix, &self.name)
+    }
+
+    /// Returns its name in that group, and for transactions.
+    fn member_name(&self, settings: &Settings) -> String {
+        format!("{}unslide.{}.{}", settings.topic_prefix, self.name, self.worker)
     }
 
     /// Returns the topics and patterns that it subscribes to.
@@ -220,11 +225,9 @@ impl LaneConfig {
             .set("heartbeat.interval.ms", (self.timings.session / 10).as_millis().to_string())
             .set("max.poll.interval.ms", self.timings.poll_interval.as_millis().to_string())
             .set("fetch.wait.max.ms", self.timings.fetch.as_millis().to_string())
+            // A new partition, or a topic that matches the pattern, is found when the client looks at the topics again.
+            .set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string())
             .set("statistics.interval.ms", "5000");
-        if self.pattern.is_some() {
-            // A topic that matches the pattern is found when the client looks at all topics again.
-            config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
-        }
         config
     }
 }

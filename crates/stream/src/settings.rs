@@ -37,7 +37,7 @@ pub struct Settings {
     /// Tenants may have input and output topics of their own beside the shared ones:
     /// `crash.reports.<tenant>` and `crash.symbolicated.<tenant>`.
     pub tenant_topics: bool,
-    /// How often services look for new topics of tenants, in milliseconds.
+    /// How often services look for new partitions, and for new topics of tenants, in milliseconds.
     #[serde(skip)]
     pub topic_refresh_milliseconds: u64,
     /// Memory of the client's queues.

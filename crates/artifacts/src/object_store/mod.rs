@@ -180,12 +180,20 @@ impl ObjectStore {
         self.gate.stats()
     }
 
-    /// Checks whether the bucket answers; used for readiness.
+    /// Checks whether the bucket answers; used for readiness. It waits for no other request, so that requests
+    /// without an answer do not hold the check back.
     ///
     /// # Errors
     /// Returns a refused or transient error.
     pub async fn check(&self) -> Result<(), StorageError> {
-        on_backend!(self, check())
+        let answer = match &*self.backend {
+            #[cfg(feature = "s3")]
+            Backend::S3(s3) => s3.check().await,
+            #[cfg(feature = "testkit")]
+            Backend::Memory(memory) => memory.check().await,
+        };
+        self.gate.answered(&answer);
+        answer
     }
 
     /// Stores bytes that are already in memory.

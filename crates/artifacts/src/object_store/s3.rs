@@ -24,10 +24,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use time::OffsetDateTime;
+use tokio::time::timeout;
 
 pub(crate) struct S3 {
     client: Client,
     bucket: String,
+    settings: Box<Settings>,
     /// True once the bucket answered. Until then a 404 is investigated, because some stores say "no
     /// such key" if the bucket does not exist.
     answered: AtomicBool,
@@ -143,6 +145,35 @@ fn condition_headers(put: &Put) -> (Option<String>, Option<String>) {
 /// Time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The longest time for which a failed conditional write is examined.
+const WRITE_CHECK_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Returns the time limits of a request with a body of this size, for each try and for all of them.
+fn timeouts(settings: &Settings, body_bytes: u64) -> TimeoutConfig {
+    let each = settings.try_timeout(body_bytes);
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(each)
+        .operation_attempt_timeout(each)
+        .operation_timeout(settings.request_timeout(body_bytes))
+        .build()
+}
+
+/// Returns the authorities that servers are trusted by: the system's, and those of the settings.
+fn trust(settings: &Settings) -> tls::TlsContext {
+    let mut store = tls::TrustStore::default();
+    if let Some(path) = &settings.ca_file {
+        match std::fs::read(path) {
+            Ok(pem) => store = store.with_pem_certificate(pem),
+            // The configuration was refused if it could not be read then.
+            Err(error) => {
+                tracing::error!(file = %path.display(), error = %error, "authorities cannot be read");
+            }
+        }
+    }
+    tls::TlsContext::builder().with_trust_store(store).build().unwrap_or_default()
+}
+
 /// The longest pause before readiness asks the bucket a second time.
 const CHECK_BACKOFF: Duration = Duration::from_millis(100);
 
@@ -150,11 +181,8 @@ impl S3 {
     pub(super) async fn new(settings: &Settings) -> S3 {
         let http = aws_smithy_http_client::Builder::new()
             .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
+            .tls_context(trust(settings))
             .build_https();
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(Duration::from_secs(settings.read_seconds))
-            .build();
         let region = Region::new(settings.region.clone());
         let mut config = match &settings.access_key {
             Some(access_key) => aws_sdk_s3::Config::builder().credentials_provider(Credentials::new(
@@ -179,7 +207,7 @@ impl S3 {
             .region(region)
             .force_path_style(settings.path_style)
             .retry_config(RetryConfig::standard().with_max_attempts(settings.attempts))
-            .timeout_config(timeouts)
+            .timeout_config(timeouts(settings, 0))
             // Some stores do not support trailing checksums; content is verified by SHA-256.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
@@ -189,6 +217,7 @@ impl S3 {
         S3 {
             client: Client::from_conf(config.build()),
             bucket: settings.bucket.clone(),
+            settings: Box::new(settings.clone()),
             answered: AtomicBool::new(false),
         }
     }
@@ -206,7 +235,8 @@ impl S3 {
     }
 
     pub(super) async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
-        self.put_body(key, bytes.into(), put).await
+        let size = bytes.len() as u64;
+        self.put_body(key, bytes.into(), size, put).await
     }
 
     pub(super) async fn put_file(
@@ -216,10 +246,22 @@ impl S3 {
         put: &Put,
     ) -> Result<ETag, StorageError> {
         let body = ByteStream::from_path(path).await.map_err(|e| StorageError::File(e.into()))?;
-        self.put_body(key, body, put).await
+        let size = body.size_hint().0;
+        self.put_body(key, body, size, put).await
     }
 
-    async fn put_body(&self, key: &ObjectKey, body: ByteStream, put: &Put) -> Result<ETag, StorageError> {
+    /// Returns the settings of a request with a body of this size.
+    fn body_settings(&self, body_bytes: u64) -> aws_sdk_s3::config::Builder {
+        aws_sdk_s3::Config::builder().timeout_config(timeouts(&self.settings, body_bytes))
+    }
+
+    async fn put_body(
+        &self,
+        key: &ObjectKey,
+        body: ByteStream,
+        size: u64,
+        put: &Put,
+    ) -> Result<ETag, StorageError> {
         let (none_match, matches) = condition_headers(put);
         let sent = self
             .client
@@ -230,6 +272,8 @@ impl S3 {
             .set_if_match(matches)
             .set_metadata(user_metadata(put))
             .body(body)
+            .customize()
+            .config_override(self.body_settings(size))
             .send()
             .await;
         match sent {
@@ -253,7 +297,7 @@ impl S3 {
         if !error.is_transient() || matches!(put.condition, Condition::Always) {
             return error;
         }
-        let Ok(found) = self.head(key).await else { return error };
+        let Ok(Ok(found)) = timeout(WRITE_CHECK_TIMEOUT, self.head(key)).await else { return error };
         let holds = match &put.condition {
             Condition::Always => true,
             Condition::Absent => found.is_none(),
@@ -283,6 +327,7 @@ impl S3 {
         number: usize,
         part: Bytes,
     ) -> Result<String, StorageError> {
+        let limits = self.body_settings(part.len() as u64);
         let sent = self
             .client
             .upload_part()
@@ -291,6 +336,8 @@ impl S3 {
             .upload_id(id)
             .part_number(i32::try_from(number).unwrap_or(i32::MAX))
             .body(part.into())
+            .customize()
+            .config_override(limits)
             .send()
             .await;
         let output =

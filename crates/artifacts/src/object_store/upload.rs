@@ -5,7 +5,9 @@ use crate::StorageError;
 use crate::keys::ObjectKey;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 use tokio::io::AsyncRead;
+use tokio::time::timeout;
 use unslide_model::ContentHash;
 
 /// The most parts of one multipart upload. S3 accepts 10,000; this leaves some margin.
@@ -13,6 +15,9 @@ pub const MOST_PARTS: u64 = 9_500;
 
 /// The largest part, in bytes, for limits that are no real limit, such as `u64::MAX`.
 const LARGEST_PART_BYTES: usize = 64 << 20;
+
+/// The longest time for which the sender of a failed upload waits for its abort.
+const ABORT_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn store_stream(
     store: &ObjectStore,
@@ -96,9 +101,13 @@ impl Parts {
         }
     }
 
+    /// Aborts the upload. Waits only for a moment: a store that does not answer must not hold the caller back, and
+    /// the abort goes on without it.
     async fn abort_upload(&mut self) {
         if let Some(id) = self.id.take() {
-            abort_multipart(&self.store, &self.key, &id).await;
+            let (store, key) = (self.store.clone(), self.key.clone());
+            let abort = tokio::spawn(async move { abort_multipart(&store, &key, &id).await });
+            let _ = timeout(ABORT_WAIT_TIMEOUT, abort).await;
         }
     }
 }

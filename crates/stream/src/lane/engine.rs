@@ -4,8 +4,10 @@ use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor};
 use crate::error::StreamError;
 use crate::lane::assignment::context::LaneContext;
 use crate::lane::assignment::membership;
+use crate::lane::assignment::rejoin::{self, Expulsion};
 use crate::lane::batch::queues::BatchQueues;
 use crate::lane::fatal_records::suspects::Trial;
+use crate::lane::poll::BUSY_POLL_INTERVAL;
 use crate::lane::progress::{AssignmentChecks, LanePause, LaneProgress, PollState};
 use crate::lane::transactions::transaction::TxProducer;
 use crate::read::waking::WakingConsumer;
@@ -41,6 +43,8 @@ pub(super) struct Engine<P> {
     pub(super) progress: LaneProgress,
     pub(super) polling: PollState,
     pub(super) checks: AssignmentChecks,
+    /// Set while the group refuses this lane's consumer.
+    pub(super) expulsion: Option<Expulsion>,
     #[cfg(test)]
     pub(super) faults: super::tests::Faults,
 }
@@ -56,14 +60,12 @@ impl<P: Processor> Engine<P> {
         runtime: tokio::runtime::Handle,
     ) -> Result<Engine<P>, LaneError> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
-        let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
-        let config = lane.consumer_config(settings, &member);
-        let context = LaneContext::new(Arc::clone(&observer));
-        let consumer = WakingConsumer::new(&config, context, Arc::clone(&control.signal))
+        let consumer = rejoin::make_consumer(settings, &lane, &control, &observer)
             .map_err(|e| failed(StreamError::from_kafka("making the lane's consumer", e)))?;
         consumer
             .subscribe(&lane.list_subscriptions())
             .map_err(|e| failed(StreamError::from_kafka("joining the group", e)))?;
+        let member = lane.member_name(settings);
         let producer = TxProducer::new(settings, &member, lane.timings.transaction, &control, &observer)
             .map_err(failed)?;
         Ok(Engine {
@@ -77,6 +79,7 @@ impl<P: Processor> Engine<P> {
             progress: LaneProgress::new(status),
             polling: PollState::new(),
             checks: AssignmentChecks::default(),
+            expulsion: None,
             #[cfg(test)]
             faults: super::tests::Faults::default(),
             lane,
@@ -104,13 +107,22 @@ impl<P: Processor> Engine<P> {
                     break;
                 }
             }
+            if self.expulsion.is_some() {
+                self.try_rejoin()?;
+                self.report_status();
+                std::thread::sleep(BUSY_POLL_INTERVAL);
+                continue;
+            }
             self.release_due();
-            self.poll(stopping)?;
+            self.poll(stopping);
+            if self.expulsion.is_some() {
+                continue;
+            }
             self.let_go_of_lost();
             self.end_trial();
             self.tell_shares();
             if !stopping {
-                self.check_for_unassigned()?;
+                self.check_for_unassigned();
             }
             self.start_producer()?;
             if self.rewinding {

@@ -1,12 +1,11 @@
 //! Polls records, and pauses fetching while enough records wait.
 
-use crate::error::StreamError;
+use crate::lane::Processor;
 use crate::lane::assignment::context::{Gate, PollOutcome, list_partitions};
 use crate::lane::batch::gather::GatheredRecord;
 use crate::lane::batch::queues::PREPARATION_WAIT_TIMEOUT;
 use crate::lane::batch::slots::BatchSlot;
 use crate::lane::engine::Engine;
-use crate::lane::{LaneError, Processor};
 use crate::record::Record;
 use rdkafka::Message;
 use rdkafka::consumer::Consumer;
@@ -27,7 +26,7 @@ const FULL_POLL: Duration = Duration::from_millis(500);
 
 impl<P: Processor> Engine<P> {
     /// Waits for the first event, and gathers the records that have come.
-    pub(super) fn poll(&mut self, stopping: bool) -> Result<(), LaneError> {
+    pub(super) fn poll(&mut self, stopping: bool) {
         if self.queues.slot.is_preparing() {
             self.queues.wait_for_preparation();
         }
@@ -40,7 +39,7 @@ impl<P: Processor> Engine<P> {
                 if !wait.is_zero() {
                     std::thread::sleep(PREPARATION_WAIT_TIMEOUT);
                 }
-                return Ok(());
+                return;
             }
             room = 1;
         }
@@ -56,7 +55,8 @@ impl<P: Processor> Engine<P> {
                 None => break,
                 Some(Ok(message)) => self.take_record(message, stopping),
                 Some(Err(e @ KafkaError::MessageConsumptionFatal(_))) => {
-                    return Err(self.client_error(StreamError::from_kafka("consuming", e)));
+                    self.begin_expulsion(&e);
+                    return;
                 }
                 Some(Err(e)) => {
                     tracing::warn!(error = %e, "a read from Kafka failed and is tried again");
@@ -69,7 +69,6 @@ impl<P: Processor> Engine<P> {
                 break;
             }
         }
-        Ok(())
     }
 
     /// Gathers a polled record, unless its partition is held back or the record comes again.

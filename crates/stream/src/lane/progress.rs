@@ -12,6 +12,8 @@ pub(super) struct LaneProgress {
     pub records: u64,
     /// Number of times that the producer was fenced since the last commit.
     pub fenced: u32,
+    /// Number of times that a new consumer had to be made since the last commit.
+    pub new_consumers: u32,
     /// When a transaction was last committed, a batch was last cut, or the lane last had no work.
     pub advanced: Instant,
     /// When a transaction last ended.
@@ -22,12 +24,21 @@ pub(super) struct LaneProgress {
 impl LaneProgress {
     pub(super) fn new(status: watch::Sender<LaneStatus>) -> LaneProgress {
         let now = Instant::now();
-        LaneProgress { commits: 0, records: 0, fenced: 0, advanced: now, written: now, status }
+        LaneProgress {
+            commits: 0,
+            records: 0,
+            fenced: 0,
+            new_consumers: 0,
+            advanced: now,
+            written: now,
+            status,
+        }
     }
 
     pub(super) fn record_commit(&mut self, records: usize) {
         self.advanced = Instant::now();
         self.fenced = 0;
+        self.new_consumers = 0;
         self.commits += 1;
         self.records += records as u64;
     }

@@ -44,7 +44,7 @@ impl<P: Processor> Engine<P> {
         self.queues.clear();
         self.rewinding = true;
         self.producing = false;
-        let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
+        let member = self.lane.member_name(&self.settings);
         let _call = self.control.watch.enter_call("replace the transactional producer");
         let made = TxProducer::new(
             &self.settings,

@@ -18,6 +18,7 @@ mod hang;
 mod held;
 mod membership;
 mod memory;
+mod rejoined;
 mod slow;
 mod tenant_topics;
 

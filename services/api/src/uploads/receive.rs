@@ -20,6 +20,9 @@ use unslide_model::{ContentHash, Owner};
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
 use utoipa::ToSchema;
 
+/// The longest time for which an answer waits for the deletion of an object that no job will read.
+const DELETION_WAIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Upload limits of the sender of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadQuota {
@@ -237,9 +240,14 @@ pub async fn remove_file(api: &Api, owner: &Owner, id: Uuid) {
     remove_object(api, &keys::for_upload(owner.own(id))).await;
 }
 
-/// Deletes an object that no job will read.
+/// Deletes an object that no job will read. A store that does not answer is waited for only for a moment: the
+/// deletion goes on after the answer.
 pub async fn remove_object(api: &Api, key: &ObjectKey) {
-    if let Err(error) = api.objects.delete(key).await {
-        tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
-    }
+    let (objects, key) = (api.objects.clone(), key.clone());
+    let deletion = tokio::spawn(async move {
+        if let Err(error) = objects.delete(&key).await {
+            tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
+        }
+    });
+    let _ = tokio::time::timeout(DELETION_WAIT_TIMEOUT, deletion).await;
 }

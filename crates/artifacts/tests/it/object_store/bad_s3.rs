@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use unslide_artifacts::{ObjectStore, Operation, Put, Settings, keys};
+use unslide_artifacts::{Condition, ObjectStore, Operation, Put, Settings, keys};
 use unslide_model::{Secret, TenantId};
 use uuid::Uuid;
 
@@ -47,8 +47,9 @@ async fn server(answer: Answer) -> ObjectStore {
         access_key: Some("access".into()),
         secret_key: Secret::new("secret"),
         path_style: true,
-        read_seconds: 1,
-        attempts: 1,
+        try_seconds: 1,
+        retry_seconds: 1,
+        attempts: 3,
         ..Settings::default()
     };
     ObjectStore::s3(&settings).await
@@ -73,6 +74,23 @@ async fn late_and_cut_off_answers_are_failures_for_now() {
         let stats = store.stats();
         assert_eq!((stats.running, stats.waiting), (0, 0), "{answer:?}");
     }
+}
+
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_to_a_silent_store_ends_with_all_its_tries() {
+    let key = keys::for_upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let store = server(Answer::Silence).await;
+    let large = tokio::io::repeat(7).take(20 << 20);
+    let absent = Put { condition: Condition::Absent, ..Put::default() };
+    let whole = Put::default();
+    // Also the question whether it was written has an end.
+    let writes = Box::pin(async {
+        tokio::join!(store.put(&key, "a".into(), &absent), store.put_stream(&key, large, 1 << 30, &whole))
+    });
+    let (small, parts) = tokio::time::timeout(Duration::from_secs(60), writes).await.expect("an end");
+    assert!(small.is_err_and(|error| error.is_transient()));
+    assert!(parts.is_err_and(|error| error.is_transient()));
 }
 
 /// An upload that is begun without an id can never take a part.

@@ -3,6 +3,7 @@
 pub(super) mod context;
 pub(super) mod hold;
 pub(super) mod membership;
+pub(super) mod rejoin;
 pub(super) mod rewind;
 pub(super) mod shares;
 pub(super) mod unassigned;

@@ -5,10 +5,9 @@
 //! partitions that it was to keep (KIP-429): it has no partition to give up, and the second step never comes.
 //! So a lane checks its group some time after each change.
 
-use crate::StreamError;
+use crate::lane::Processor;
 use crate::lane::assignment::membership;
 use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
-use crate::lane::{LaneError, Processor};
 use bytes::Buf;
 use rdkafka::consumer::Consumer;
 use std::collections::BTreeMap;
@@ -29,18 +28,18 @@ struct GroupShares {
 impl<P: Processor> Engine<P> {
     /// Leaves the group and joins again if partitions are unassigned and this member is the one to do it:
     /// that divides all of them again.
-    pub(in crate::lane) fn check_for_unassigned(&mut self) -> Result<(), LaneError> {
+    pub(in crate::lane) fn check_for_unassigned(&mut self) {
         if self.checks.unassigned_at.is_none_or(|at| Instant::now() < at) {
-            return Ok(());
+            return;
         }
         // Checks again later after any result, until no partition is missing.
         self.checks.unassigned_at = Some(Instant::now() + self.lane.timings.session);
-        let Some(GroupShares { members, assigned }) = self.group_shares() else { return Ok(()) };
-        let Some(shares) = self.list_shares(&assigned) else { return Ok(()) };
+        let Some(GroupShares { members, assigned }) = self.group_shares() else { return };
+        let Some(shares) = self.list_shares(&assigned) else { return };
         let unassigned: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
         if unassigned == 0 {
             self.checks.unassigned_at = None;
-            return Ok(());
+            return;
         }
         let own = membership::member_id(&self.consumer);
         if members.iter().min() == Some(&own) {
@@ -48,12 +47,15 @@ impl<P: Processor> Engine<P> {
                 partitions = unassigned,
                 "partitions of the group are unassigned: joining it again"
             );
-            let _call = self.control.watch.enter_call("join the group again");
-            membership::leave_group(&self.consumer);
-            let joined = self.consumer.subscribe(&self.lane.list_subscriptions());
-            joined.map_err(|e| self.client_error(StreamError::from_kafka("joining the group again", e)))?;
+            let joined = {
+                let _call = self.control.watch.enter_call("join the group again");
+                membership::leave_group(&self.consumer);
+                self.consumer.subscribe(&self.lane.list_subscriptions())
+            };
+            if let Err(error) = joined {
+                self.begin_expulsion(&error);
+            }
         }
-        Ok(())
     }
 
     /// Returns the partitions of this lane's group's members; `None` while the group is being divided, or

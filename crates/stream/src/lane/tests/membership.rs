@@ -1,6 +1,8 @@
 //! Workers that come and go.
 
 use super::*;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 /// The members of the lane's group; `None` while it is being divided.
@@ -233,4 +235,23 @@ async fn a_lane_stops_though_kafka_never_answers() {
         connections.push(silent.accept().await.unwrap());
     }
     stop(lane).await;
+}
+
+/// An operator adds partitions while the lane reads: their records are read from the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_are_added_are_read_without_a_restart() {
+    let mut bench = Bench::new().await;
+    bench.settings.topic_refresh_milliseconds = 500;
+    let lane = bench.start("w", &bench.copier());
+    until(&lane, |s| s.partitions == 4).await;
+    let input = bench.settings.topic_names().input;
+    let client: AdminClient<DefaultClientContext> = bench.settings.base_config().create().unwrap();
+    let added =
+        client.create_partitions(&[NewPartitions::new(&input, 6)], &AdminOptions::new()).await.unwrap();
+    assert!(added.iter().all(Result::is_ok), "{added:?}");
+    until(&lane, |s| s.partitions == 6).await;
+    bench.input_at(5, numbers(0..10));
+    assert_once(&bench.outputs(10).await, 10);
+    stop(lane).await;
+    bench.done().await;
 }
