@@ -42,11 +42,12 @@ impl<'a> SymbolExtent<'a> {
 
     /// Returns the linkage name in the debug information of the function that starts here, if an obfuscator has renamed the
     /// symbol: a mangled name that no symbol has, beside symbols that are no mangled names. Returns `None` for C, in which a
-    /// symbol of another name is common.
+    /// symbol of another name is common. A name that is given to the assembler has one underscore more than its symbol.
     pub(super) fn name_before_obfuscation<'d>(&self, linkage_name: &'d [u8]) -> Option<&'d str> {
         let own = str::from_utf8(linkage_name).ok().filter(|name| is_mangled(name))?;
         let mut known = std::iter::once(&self.name).chain(&self.folded);
-        (!known.any(|name| is_mangled(name))).then_some(own)
+        let is_own = |name: &str| is_mangled(name) || own.strip_prefix('_') == Some(name);
+        (!known.any(|name| is_own(name))).then_some(own)
     }
 
     /// Returns the names at this start except the shown one.
@@ -170,7 +171,9 @@ mod tests {
         assert_eq!(named("_ZN4shop4Cart5totalEv", &[], b"_ZN4shop4Cart5totalEv"), None);
         assert_eq!(named("total_alias", &["_ZN4shop4Cart5totalEv"], b"_ZN4shop4Cart5totalEv"), None);
         assert_eq!(named("_ZN4shop5Order5totalEv", &[], b"_ZN4shop4Cart5totalEv"), None);
-        // Names of C say nothing about their making.
+        // Names of C say nothing about their making, also those that begin as mangled ones do.
+        assert_eq!(named("ThrowNullPointerException", &[], b"_ThrowNullPointerException"), None);
+        assert_eq!(named("RunLoop", &[], b"_RunLoop"), None);
         assert_eq!(named("read$NOCANCEL", &[], b"read"), None);
         assert_eq!(named("a1b2", &[], b"\xff_Z"), None);
     }
