@@ -9,4 +9,5 @@ pub mod reprocess;
 pub mod search;
 pub mod send;
 pub mod settings;
+mod stored_report;
 pub mod symbols;

@@ -1,6 +1,7 @@
 //! `unslide send`: sends reports from files to the API, and prints their outcomes.
 
 use crate::online::reports::show::wait_for_report;
+use crate::online::stored_report::read_symbolication;
 use crate::prelude::*;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -169,12 +170,7 @@ async fn wait_for_outcome(
     let left = end.saturating_duration_since(Instant::now());
     let found = wait_for_report(client, &format!("/v1/reports/{id}"), "application/json", left).await?;
     let Some(bytes) = found else { return Ok(None) };
-    // The whole report may be a thousand times as large as this member.
-    #[derive(Deserialize)]
-    struct StoredReport {
-        symbolication: Value,
-    }
-    Ok(Some(serde_json::from_slice::<StoredReport>(&bytes)?.symbolication))
+    Ok(Some(read_symbolication(&bytes)?))
 }
 
 fn show_outcomes(outcomes: &[ReportOutcome], timeout: u32) {

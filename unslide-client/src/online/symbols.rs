@@ -3,18 +3,23 @@
 mod list;
 
 use crate::features;
+use crate::offline::records::FileRecords;
+use crate::offline::records::input::InputRecord;
 use crate::prelude::*;
 use crate::upload::{MachOFile, find_files, mach_o};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_archive::{Binary, DETECTION_HEAD_BYTES, recognise_format};
-use unslide_cli::input::{read_unpacked, unpack_archive};
+use unslide_cli::input::{unpack_archive, unpack_input};
 use unslide_cli::{is_archive, quantity};
 use unslide_model::DebugId;
-use unslide_report::{Element, ReadLimits, Report};
+use unslide_report::reader::ReportReaders;
+use unslide_report::{ReadError, ReadLimits, Report};
+use unslide_symbolicate::SymbolNeed;
 
 /// The pause between two questions while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -204,29 +209,65 @@ fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String
 
 /// Adds the app images that the frames of a report refer to.
 fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
-    let limits = ReadLimits::default();
-    let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
-    let no_report = |error| match recognise_format(bytes.get(..DETECTION_HEAD_BYTES).unwrap_or(&bytes)) {
+    let mut head = Vec::new();
+    unpack_input(File::open(path)?)?.take(DETECTION_HEAD_BYTES as u64).read_to_end(&mut head)?;
+    let no_report = |problem: String| match recognise_format(&head) {
         Some(known) => format!("{}: {known}", path.display()),
         None => {
-            format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
+            format!(
+                "{} is neither a Mach-O file, an archive of them, nor a report: {problem}",
+                path.display()
+            )
         }
     };
     let readers = features::read_report_readers();
-    for element in readers.split_record(&bytes, &limits).map_err(no_report)? {
-        let Element::Report(bytes) = element else { continue };
-        let document = readers.open(bytes, &limits).map_err(no_report)?;
-        let report = Report::read(document.json(), &limits).map_err(no_report)?;
-        let needs = unslide_symbolicate::list_needs(&report).into_iter().filter(|need| !need.system);
-        names.extend(needs.map(|need| (need.debug_id, need.name)));
+    let (mut problems, mut reports) = (Vec::new(), 0_usize);
+    for record in FileRecords::new(&[path.to_owned()], &readers) {
+        let (_, record) = record?;
+        match list_needs(record, &readers) {
+            Ok(Some(needs)) => {
+                reports += 1;
+                names.extend(needs.into_iter().map(|need| (need.debug_id, need.name)));
+            }
+            Ok(None) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    match problems.is_empty() || reports > 0 {
+        // The images of the others are known.
+        true => problems.iter().for_each(|problem| note!("{}: {problem}; left out", path.display())),
+        false => return Err(no_report(problems.swap_remove(0)).into()),
     }
     Ok(())
+}
+
+/// Returns the app images that the frames of a report refer to. Returns None for bytes between reports.
+fn list_needs(record: InputRecord, readers: &ReportReaders) -> Result<Option<Vec<SymbolNeed>>, String> {
+    let (line, bytes) = match record {
+        InputRecord::Report { line, bytes, .. } | InputRecord::Element { line, bytes, .. } => (line, bytes),
+        InputRecord::TooLong { line, .. } => {
+            return Err(format!("line {line}: it is longer than a report may be"));
+        }
+        InputRecord::NoReport { problem, .. } => return Err(problem),
+        InputRecord::Filler(_) | InputRecord::Between(_) => return Ok(None),
+    };
+    let limits = ReadLimits::default();
+    let read = || -> Result<Vec<SymbolNeed>, ReadError> {
+        let document = readers.open(&bytes, &limits)?;
+        let report = Report::read_event(document.json(), &limits)?;
+        let needs = unslide_symbolicate::list_needs(&report).into_iter();
+        Ok(needs.filter(|need| !need.system).collect())
+    };
+    read().map(Some).map_err(|error| match line {
+        1 => error.to_string(),
+        _ => format!("line {line}: {error}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::Write as _;
 
     #[test]
     fn what_can_be_uploaded_can_be_checked() {
@@ -258,10 +299,22 @@ mod tests {
         let crash = packed("crash.json.gz", include_bytes!("../../../tools/dev/demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());
+        // Lines beside a report that cannot be read are left out, and other data is one error.
+        let lines = [&b"{\"bad\":\n"[..], &crash_line(), b"\n{}\n"].concat();
+        assert_eq!(packed("lines.gz", &lines).unwrap(), crash);
+        let error = packed("other.gz", b"{\"a\":1}\n{\"b\":2}\n").unwrap_err().to_string();
+        assert!(error.contains("nor a report: ") && error.contains("1 more could not be read"), "{error}");
         let elf = folder.path().join("Shop.so");
         std::fs::write(&elf, b"\x7fELF\x02\x01").unwrap();
         let error = debug_ids(elf.to_str().unwrap(), &mut BTreeMap::new()).unwrap_err().to_string();
         assert!(error.contains("an ELF file") && error.contains("dSYM"), "{error}");
+    }
+
+    /// The crash of the demo in one line.
+    fn crash_line() -> Vec<u8> {
+        let crash: Value =
+            serde_json::from_slice(include_bytes!("../../../tools/dev/demo/crash.json")).unwrap();
+        serde_json::to_vec(&crash).unwrap()
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! An array of reports, as the HTTP sink of the crash handler sends them, as a record for each element.
 
 use crate::offline::records::input::{InputRecord, describe_error, is_array};
+use crate::offline::records::recognition::{check_report, is_other_data, is_report_text, no_report_problem};
 use unslide_report::reader::ReportReaders;
-use unslide_report::{Element, ReadLimits, Report, split_record};
+use unslide_report::{Element, ReadLimits, split_record};
 use unslide_symbolicate::most_bytes;
 
 /// Returns the record, or the elements of the array that it is, so that many are answered at a time. A document that holds
@@ -44,12 +45,34 @@ fn part_records(line: u64, parts: Vec<Vec<u8>>, ending: &[u8]) -> Vec<InputRecor
     records
 }
 
-/// Returns true if a text is a report of a reader's format.
-fn is_report_text(text: &[u8], readers: &ReportReaders) -> bool {
+/// Describes an element that is neither an object nor a report as text.
+fn describe_other(found: &str) -> String {
+    format!("not_a_report: a report is an object, this is {found}")
+}
+
+/// Returns the record of an array without any report: one problem, and the texts in it, which are logs.
+fn find_no_report(line: u64, found: &[Element<'_>], readers: &ReportReaders) -> Option<InputRecord> {
     let limits = ReadLimits::default();
-    let is_accepted = |json: &[u8]| Report::read_event(json, &limits).is_ok();
-    readers.find(text).is_some()
-        && readers.open(text, &limits).is_ok_and(|document| is_accepted(document.json()))
+    let (mut first, mut logs) = (None, Vec::new());
+    for element in found {
+        let problem = match element {
+            Element::Report(bytes) => match check_report(bytes, readers, &limits) {
+                Err(error) if is_other_data(&error) => describe_error(&error),
+                _ => return None,
+            },
+            Element::Text(text) if is_report_text(&text.decode_bytes(), readers, &limits) => return None,
+            Element::Text(text) => {
+                logs.push(text.decode().into_owned());
+                describe_other("a string")
+            }
+            Element::Other { found, .. } => describe_other(found),
+        };
+        first.get_or_insert(problem);
+    }
+    let more = found.len().checked_sub(1).filter(|more| *more > 0)?;
+    let problem = no_report_problem(&element_problem(1, &first?), more);
+    let log = (!logs.is_empty()).then(|| logs.join("\n"));
+    Some(InputRecord::NoReport { line, problem, log })
 }
 
 fn split_records(
@@ -59,16 +82,16 @@ fn split_records(
     found: &[Element<'_>],
     readers: &ReportReaders,
 ) -> Vec<InputRecord> {
+    if let Some(none) = find_no_report(line, found, readers) {
+        return vec![none, InputRecord::Between([bytes, ending].concat())];
+    }
     let mut records = Vec::with_capacity(found.len() * 2 + 1);
     let mut copied = 0;
     for (at, element) in found.iter().enumerate() {
         let number = at + 1;
         let none = |found: &str, log| InputRecord::NoReport {
             line,
-            problem: element_problem(
-                number,
-                &format!("not_a_report: a report is an object, this is {found}"),
-            ),
+            problem: element_problem(number, &describe_other(found)),
             log,
         };
         match element {
@@ -80,7 +103,7 @@ fn split_records(
                 let room = element_room(element.len(), bytes.len());
                 records.push(InputRecord::Element { line, number, bytes: element.to_vec(), room });
             }
-            Element::Text(text) if is_report_text(&text.decode_bytes(), readers) => {
+            Element::Text(text) if is_report_text(&text.decode_bytes(), readers, &ReadLimits::default()) => {
                 let start = text.raw().as_ptr() as usize - bytes.as_ptr() as usize;
                 // The quotes belong to the text.
                 records.push(InputRecord::Between(bytes[copied..start - 1].to_vec()));
@@ -115,7 +138,7 @@ mod tests {
 
     #[test]
     fn each_report_of_an_array_is_a_record_and_nothing_is_lost() {
-        let array = b"\xEF\xBB\xBF[ {\"a\":1} , \"text\", 3,{} ]";
+        let array = b"\xEF\xBB\xBF[ {\"crash\":{\"threads\":[]}} , \"text\", 3,{} ]";
         let record = InputRecord::Report { line: 7, bytes: array.to_vec(), ending: b"\n".to_vec() };
         let records = split_elements(record, &ReportReaders::default());
         let reports: Vec<_> = records
@@ -125,7 +148,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(reports, [(1, &b"{\"a\":1}"[..]), (4, b"{}")]);
+        assert_eq!(reports, [(1, &b"{\"crash\":{\"threads\":[]}}"[..]), (4, b"{}")]);
         let rest: Vec<u8> = records
             .iter()
             .flat_map(|record| match record {
@@ -134,6 +157,43 @@ mod tests {
             })
             .collect();
         assert_eq!(rest, [&array[..], b"\n"].concat());
+    }
+
+    #[test]
+    fn an_array_without_any_report_has_one_problem() {
+        let split = |array: &str| {
+            let record = InputRecord::Report { line: 1, bytes: array.into(), ending: b"\n".to_vec() };
+            split_elements(record, &ReportReaders::default())
+        };
+        for array in [
+            "[{\"a\":1},{},{\"b\":[]}]",
+            "[1,null,{}]",
+            "[\"a log\",\"another\",7]",
+            "[{\"level\":\"info\"}, 3,4]",
+        ] {
+            let records = split(array);
+            let [InputRecord::NoReport { line: 1, problem, .. }, InputRecord::Between(bytes)] = &records[..]
+            else {
+                panic!("{array}: {records:?}")
+            };
+            assert_eq!(*bytes, format!("{array}\n").into_bytes());
+            assert!(problem.starts_with("element 1 of the array: not_a_report: "), "{problem}");
+            assert!(problem.ends_with("; this is no file of reports: 2 more could not be read"), "{problem}");
+        }
+        let InputRecord::NoReport { log, .. } = &split("[\"a log\",7,\"another\"]")[0] else {
+            panic!("no problem")
+        };
+        assert_eq!(log.as_deref(), Some("a log\nanother"));
+        // One element has its own problem, and so has each beside a report that is damaged.
+        let problems = |array: &str| {
+            let of_element = |record: &InputRecord| {
+                matches!(record, InputRecord::Element { .. } | InputRecord::NoReport { .. })
+            };
+            split(array).iter().filter(|record| of_element(record)).count()
+        };
+        assert_eq!(problems("[7]"), 1);
+        let deep = format!("[{{}},{}{},7]", "{\"a\":".repeat(300), "0".to_owned() + &"}".repeat(300));
+        assert_eq!(problems(&deep), 3);
     }
 
     #[test]

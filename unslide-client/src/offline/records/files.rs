@@ -76,7 +76,7 @@ impl<'f> FileRecords<'f> {
         let input = opened
             .and_then(|source| Input::open(source, self.readers))
             .map_err(|error| name_error(path, &error))?;
-        let is_whole = matches!(input.records, InputRecords::Whole(_));
+        let is_whole = !matches!(input.records, InputRecords::Lines { .. });
         self.source = RecordSource { file: self.opened, is_whole };
         self.opened += 1;
         self.ends_line = true;
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn the_reports_of_several_files_come_one_after_the_other_on_lines_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
-        let files = ["{\n}", "{}\n{}\n", "[{},{}]"].iter().enumerate().map(|(number, text)| {
+        let files = ["{\n}", "R\n{}\n", "[{},R]"].iter().enumerate().map(|(number, text)| {
             let path = folder.path().join(number.to_string());
-            std::fs::write(&path, text).unwrap();
+            std::fs::write(&path, text.replace('R', "{\"crash\":{\"threads\":[]}}")).unwrap();
             path
         });
         let files: Vec<PathBuf> = files.collect();

@@ -1,10 +1,12 @@
 //! Splits bytes into records: the whole input, or each of its lines.
 //!
 //! Crash handlers write one report over many lines; pipelines send one report a line. If the first line is a
-//! JSON value, there is a report a line. The same is true if a later line is a report and the lines together
-//! are not one JSON value. Otherwise the input is one report, valid or not, if it is not larger than the
-//! limit of a report. That limit also bounds memory, for any length of the input or of a line.
+//! report, there is a report a line. The same is true if a later line is a report and the lines together
+//! are neither one JSON value nor one document of a reader's format. Otherwise the input is one report, valid or not,
+//! if it is not larger than the limit of a report. That limit also bounds memory, for any length of the input or of a
+//! line. JSON values in lines of which none is a report have one problem together.
 
+use crate::offline::records::recognition::{check_report, has_report, may_have_report, no_report_problem};
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, split_record};
@@ -58,6 +60,11 @@ pub enum InputRecords {
         line: u64,
         in_long_line: bool,
     },
+    /// Lines without any report: their problem, and then their bytes.
+    NoReports {
+        problem: Option<String>,
+        bytes: Option<Vec<u8>>,
+    },
 }
 
 pub struct Input<R> {
@@ -92,23 +99,24 @@ impl<R: Read> Input<R> {
                 is_document = Some(begins_document(&ahead, readers, &limits));
             }
             if ended {
-                let is_document = is_document.unwrap_or_default();
-                let whole = ahead.len() <= limits.max_bytes
-                    && (is_document
-                        || !is_one_line(&ahead)
-                            && (is_value(&ahead, &limits) || !has_report_in_a_line(&ahead, &limits)));
-                break if whole {
-                    InputRecords::Whole(Some(std::mem::take(&mut ahead)))
-                } else {
-                    InputRecords::lines()
-                };
+                break InputRecords::from_whole(
+                    &mut ahead,
+                    is_document.unwrap_or_default(),
+                    readers,
+                    &limits,
+                );
             }
             // Looking again only at twice the size keeps the work linear.
             if is_document == Some(false) && ahead.len() >= looked_at * 2 {
                 looked_at = ahead.len();
                 let lines = match is_one_line(&ahead) {
-                    true => is_value(&ahead, &limits),
-                    false => !is_value(&ahead, &limits) && has_report_in_a_line(&ahead, &limits),
+                    true => has_report(ahead.trim_ascii(), readers, &limits),
+                    // The lines of an array may be reports, too.
+                    false => {
+                        !is_array(&ahead)
+                            && !is_value(&ahead, &limits)
+                            && readers.has_report_lines(&ahead, &limits)
+                    }
                 };
                 if lines {
                     break InputRecords::lines();
@@ -122,6 +130,10 @@ impl<R: Read> Input<R> {
         let limit = self.limit;
         match &mut self.records {
             InputRecords::Whole(bytes) => Ok(bytes.take().map(|bytes| trim_filler(1, bytes))),
+            InputRecords::NoReports { problem, bytes } => Ok(match problem.take() {
+                Some(problem) => Some(InputRecord::NoReport { line: 1, problem, log: None }),
+                None => bytes.take().map(InputRecord::Filler),
+            }),
             InputRecords::Lines { line, in_long_line } => {
                 let mut bytes = Vec::new();
                 let mut both = self.ahead.by_ref().chain(self.rest.by_ref()).take(limit as u64 + 1);
@@ -148,6 +160,37 @@ impl<R: Read> Input<R> {
 impl InputRecords {
     fn lines() -> InputRecords {
         InputRecords::Lines { line: 0, in_long_line: false }
+    }
+
+    /// Decides how an input is read, once its end or the limit of a report is reached. Takes its bytes if they are not lines.
+    fn from_whole(
+        ahead: &mut Vec<u8>,
+        is_document: bool,
+        readers: &ReportReaders,
+        limits: &ReadLimits,
+    ) -> InputRecords {
+        let is_of_lines = || readers.has_report_lines(ahead, limits);
+        let is_lines = if ahead.len() > limits.max_bytes {
+            true
+        } else if is_document {
+            is_of_lines() && readers.translate(ahead, limits).is_err()
+        } else {
+            is_one_line(ahead) || !is_value(ahead, limits) && is_of_lines()
+        };
+        if is_lines {
+            return InputRecords::lines();
+        }
+        let lines = || ahead.split(|byte| *byte == b'\n').filter(|line| !line.iter().all(is_filler));
+        let first = lines().next().unwrap_or_default();
+        if is_document || is_value(ahead, limits) || !is_value(first, limits) {
+            return InputRecords::Whole(Some(std::mem::take(ahead)));
+        }
+        if lines().any(|line| may_have_report(line.trim_ascii(), readers, limits)) {
+            return InputRecords::lines();
+        }
+        let problem = check_report(first, readers, limits).err().map(|error| describe_error(&error));
+        let problem = no_report_problem(&problem.unwrap_or_default(), lines().count() - 1);
+        InputRecords::NoReports { problem: Some(problem), bytes: Some(std::mem::take(ahead)) }
     }
 }
 
@@ -208,17 +251,11 @@ fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
     matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. }))
 }
 
-/// Returns true if a line that is not indented is a whole report. No line of a report over many lines is one,
-/// even if that report is broken.
-fn has_report_in_a_line(bytes: &[u8], limits: &ReadLimits) -> bool {
-    bytes.split(|b| *b == b'\n').any(|line| {
-        line.starts_with(b"{") && line.ends_with(b"}") | line.ends_with(b"}\r") && is_value(line, limits)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const REPORT: &str = "{\"crash\":{\"threads\":[]}}";
 
     fn records(input: &[u8], limit: usize) -> Vec<InputRecord> {
         let limits = ReadLimits { max_bytes: limit, ..ReadLimits::default() };
@@ -229,6 +266,7 @@ mod tests {
         let pieces = records.iter().map(|record| match record {
             InputRecord::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
             InputRecord::TooLong { bytes, .. } | InputRecord::Filler(bytes) => bytes.clone(),
+            InputRecord::NoReport { .. } => Vec::new(),
             other => panic!("{other:?} is not read from a file"),
         });
         assert_eq!(pieces.collect::<Vec<_>>().concat(), input, "nothing is lost");
@@ -251,12 +289,12 @@ mod tests {
     #[test]
     fn reports_in_lines_are_a_record_each() {
         assert_eq!(
-            records(b"{\"a\":1}\r\n\n{}\n{\"b\":2}", 1 << 20),
+            records(format!("{REPORT}\r\n\n{{}}\n{REPORT}").as_bytes(), 1 << 20),
             [
-                line(1, "{\"a\":1}", "\r\n"),
+                line(1, REPORT, "\r\n"),
                 InputRecord::Filler(b"\n".to_vec()),
                 line(3, "{}", "\n"),
-                line(4, "{\"b\":2}", "")
+                line(4, REPORT, "")
             ]
         );
         assert_eq!(records(b"{\"a\":1}\n", 1 << 20), [line(1, "{\"a\":1}", "\n")]);
@@ -266,20 +304,80 @@ mod tests {
 
     #[test]
     fn nuls_behind_a_newline_are_no_report() {
-        let one = [line(1, "{\"a\":1}", "\n"), InputRecord::Filler(b"\0\0\0".to_vec())];
-        assert_eq!(records(b"{\"a\":1}\n\0\0\0", 1 << 20), one);
+        let one = [line(1, REPORT, "\n"), InputRecord::Filler(b"\0\0\0".to_vec())];
+        assert_eq!(records(format!("{REPORT}\n\0\0\0").as_bytes(), 1 << 20), one);
+        assert_eq!(records(b"{}\n\0\0\0", 1 << 20), [line(1, "{}", "\n\0\0\0")]);
         assert_eq!(records(b"{\n}\n\0\0", 1 << 20), [line(1, "{\n}", "\n\0\0")]);
-        let lines = records(b"{}\n{}\n\0\n{}\n\0", 1 << 20);
+        let lines = records(format!("{REPORT}\n{{}}\n\0\n{{}}\n\0").as_bytes(), 1 << 20);
         assert_eq!(lines.iter().filter(|record| matches!(record, InputRecord::Report { .. })).count(), 3);
     }
 
     #[test]
     fn a_bad_first_line_does_not_make_the_lines_one_report() {
-        for bad in ["oops", "{\"a\":", "{\"a\":[1,", "}", "\"text\"", "17", "{}}"] {
-            let input = format!("{bad}\n{{\"a\":1}}\n{{\"b\":2}}\n");
-            let expected = [line(1, bad, "\n"), line(2, "{\"a\":1}", "\n"), line(3, "{\"b\":2}", "\n")];
+        let array = format!("[{REPORT},\n7");
+        for bad in [
+            "oops",
+            "{\"a\":",
+            "{\"a\":[1,",
+            "}",
+            "\"text\"",
+            "17",
+            "{}}",
+            "{\"a\":1}",
+            "[]",
+            "[1,2]",
+            array.as_str(),
+        ] {
+            let input = format!("{bad}\n{REPORT}\n{REPORT}\n");
+            let count = bad.lines().count() as u64;
+            let mut expected: Vec<InputRecord> =
+                (1..).zip(bad.lines()).map(|(at, bad)| line(at, bad, "\n")).collect();
+            expected.extend([line(count + 1, REPORT, "\n"), line(count + 2, REPORT, "\n")]);
             assert_eq!(records(input.as_bytes(), 1 << 20), expected, "{bad}");
         }
+    }
+
+    #[test]
+    fn lines_behind_a_document_that_a_reader_cannot_read_are_read() {
+        let readers = crate::features::read_report_readers();
+        let count = |input: &str| {
+            let input = Input::open(io::Cursor::new(input.to_owned()), &readers).unwrap();
+            input.map(|record| u32::from(matches!(record.unwrap(), InputRecord::Report { .. }))).sum::<u32>()
+        };
+        let empty = "{\"timeStampEnd\":\"2026-07-11 03:59:00\",\"crashDiagnostics\":[]}";
+        let without_frames =
+            "{\"callStackTree\":{\"callStacks\":[]},\"diagnosticMetaData\":{\"bundleIdentifier\":\"a\"}}";
+        let wrapped = "{\"text\":\"Incident Identifier: 1\\nProcess: Shop [1]\\n\"}";
+        let cut = "Incident Identifier: 5A9E";
+        for first in [empty, without_frames, wrapped, cut] {
+            assert_eq!(count(&format!("{first}\n{REPORT}\n{REPORT}\n")), 3, "{first}");
+            assert_eq!(count(&format!("{first}\n")), 1, "{first}");
+        }
+        // A log of two JSON texts is one report.
+        let header = "{\"bug_type\":\"309\",\"app_name\":\"Shop\"}";
+        assert_eq!(count(&format!("{header}\n{{\"procName\":\"Shop\",\"threads\":[]}}\n")), 1);
+    }
+
+    #[test]
+    fn an_array_over_lines_is_one_record() {
+        let array = format!("[\n{REPORT},\n{REPORT}\n,\n{REPORT}\n]");
+        assert_eq!(records(array.as_bytes(), 1 << 20), [line(1, &array, "")]);
+    }
+
+    #[test]
+    fn lines_without_any_report_have_one_problem() {
+        for input in
+            ["{\"level\":\"info\"}\n\n{}\n17\n", "17\n18\n19", "{\"a\":1}\r\noops\r\n{}\r\n", "[1]\n[2]\n{}"]
+        {
+            let found = records(input.as_bytes(), 1 << 20);
+            let [InputRecord::NoReport { line: 1, problem, .. }, InputRecord::Filler(_)] = &found[..] else {
+                panic!("{input}: {found:?}")
+            };
+            assert!(problem.starts_with("not_a_report: "), "{problem}");
+            assert!(problem.ends_with("; this is no file of reports: 2 more could not be read"), "{problem}");
+        }
+        // A damaged report among them is named by its line.
+        assert_eq!(records(b"{\"a\":1}\n{\"crash\":{\n{}\n", 1 << 20).len(), 3);
     }
 
     #[test]
@@ -313,7 +411,8 @@ mod tests {
                 Ok(line.len())
             }
         }
-        let mut input = Input::open(Pipe(Some(b"{\"a\":1}\n")), &ReportReaders::default()).unwrap();
-        assert_eq!(input.next().unwrap().unwrap(), line(1, "{\"a\":1}", "\n"));
+        let pipe = Pipe(Some(b"{\"crash\":{\"threads\":[]}}\n"));
+        let mut input = Input::open(pipe, &ReportReaders::default()).unwrap();
+        assert_eq!(input.next().unwrap().unwrap(), line(1, REPORT, "\n"));
     }
 }

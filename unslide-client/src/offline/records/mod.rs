@@ -7,13 +7,15 @@ pub mod input;
 mod input_files;
 mod pipeline;
 mod rate;
+mod recognition;
 mod unreadable;
 
 pub use answered::{AnsweredRecord, answer_report};
 pub use elements::element_problem;
+pub use files::FileRecords;
 pub use input_files::InputFiles;
 
-use files::{FileRecords, RecordSource};
+use files::RecordSource;
 use input::InputRecord;
 use rate::AnswerRate;
 use std::io::{self, ErrorKind};

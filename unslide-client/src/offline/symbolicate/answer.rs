@@ -46,13 +46,22 @@ impl RecordAnswering<'_> {
         };
         match job {
             InputRecord::Filler(bytes) => {
-                // Between logs a blank line has no meaning.
-                let blank = format != OutputFormat::Json && bytes.iter().all(is_filler);
-                let bytes = if blank { Vec::new() } else { bytes };
+                let is_passed_on = match format {
+                    OutputFormat::Json => true,
+                    // Between logs a blank line has no meaning.
+                    OutputFormat::Text => !bytes.iter().all(is_filler),
+                    OutputFormat::Markdown | OutputFormat::Facts => false,
+                };
+                let bytes = if is_passed_on { bytes } else { Vec::new() };
                 AnsweredRecord { bytes, ..AnsweredRecord::default() }
             }
             InputRecord::TooLong { line, bytes } => {
                 let answer = AnsweredRecord::too_long(line, bytes.len());
+                let bytes = match format {
+                    OutputFormat::Json | OutputFormat::Text => bytes,
+                    OutputFormat::Markdown => Vec::new(),
+                    OutputFormat::Facts => refused_facts(answer.problem.as_deref()),
+                };
                 AnsweredRecord { bytes, ..answer }
             }
             InputRecord::Between(bytes) => {
@@ -61,7 +70,11 @@ impl RecordAnswering<'_> {
             }
             InputRecord::NoReport { line, problem, log } => {
                 let log = log.filter(|_| format == OutputFormat::Text).unwrap_or_default();
-                let bytes = if log.is_empty() { Vec::new() } else { with_newline(log.into()).into_bytes() };
+                let bytes = match format {
+                    OutputFormat::Facts => refused_facts(Some(&problem)),
+                    _ if log.is_empty() => Vec::new(),
+                    _ => with_newline(log.into()).into_bytes(),
+                };
                 AnsweredRecord { bytes, ..AnsweredRecord::unreadable(line, problem) }
             }
             InputRecord::Element { line, number, bytes, room } => {

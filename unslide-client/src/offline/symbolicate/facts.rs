@@ -158,3 +158,71 @@ fn is_thread(backtrace: &Backtrace<'_>) -> bool {
 fn find(report: &Report<'_>, is_wanted: &dyn Fn(&Backtrace<'_>) -> bool) -> Option<usize> {
     report.backtraces.iter().position(is_wanted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn facts_of(report: &Value) -> Value {
+        let bytes = report.to_string();
+        let report = Report::read_event(bytes.as_bytes(), &ReadLimits::default()).unwrap();
+        serde_json::from_str(&facts(&report)).unwrap()
+    }
+
+    fn thread() -> Value {
+        json!({ "index": 0, "crashed": true, "backtrace": { "contents": [{ "instruction_addr": 4096 }] } })
+    }
+
+    #[test]
+    fn a_process_that_jetsam_killed_ran_out_of_memory() {
+        let snapshot = |code: u64| json!({ "images": [], "crashInfo": { "exitReason": { "namespace": 1, "code": code } } });
+        let error = json!({ "type": "mach", "mach": { "exception_name": "EXC_CRASH" } });
+        let in_error = json!({ "type": "mach", "monitor_data": { "Corpse": { "snapshot": snapshot(4) } } });
+        for report in [
+            json!({ "crash": { "error": error, "threads": [thread()] }, "corpse": snapshot(7) }),
+            json!({ "crash": { "error": in_error, "threads": [thread()] } }),
+            json!({ "crash": { "error": { "type": "mach", "subtype": "memory_exception" }, "threads": [thread()] } }),
+        ] {
+            let found = facts_of(&report);
+            assert_eq!(
+                (&found["kind"], &found["ended"]),
+                (&json!("out_of_memory"), &json!("out_of_memory")),
+                "{report}"
+            );
+        }
+        // The kernel also kills processes that are idle.
+        let idle =
+            facts_of(&json!({ "crash": { "error": error, "threads": [thread()] }, "corpse": snapshot(9) }));
+        assert_eq!(idle["ended"], "terminated");
+    }
+
+    #[test]
+    fn durations_have_nanoseconds_and_diagnostics_their_process_and_samples() {
+        let hang =
+            json!({ "type": "hang", "hang": { "hang_start_nanos": 1_000, "hang_end_nanos": 262_254_917 } });
+        let found = facts_of(
+            &json!({ "system": { "process_id": 77 }, "crash": { "error": hang, "threads": [thread()] } }),
+        );
+        assert_eq!((&found["duration_ns"], &found["pid"]), (&json!(262_253_917), &json!(77)));
+        let frame =
+            json!({ "address": 4_307_992_708_u64, "offsetIntoBinaryTextSegment": 16_516, "sampleCount": 5 });
+        let tree = json!({ "callStackPerThread": true,
+            "callStacks": [{ "threadAttributed": true, "callStackRootFrames": [frame] }] });
+        let payload = json!({ "hangDiagnostics": [{ "callStackTree": tree,
+            "diagnosticMetaData": { "hangDuration": "3 sec", "pid": 991 } }] });
+        let found = facts_of(&payload);
+        assert_eq!((&found["pid"], &found["samples"]), (&json!(991), &json!(5)));
+        assert_eq!((&found["kind"], &found["duration_ns"]), (&json!("hang"), &json!(3_000_000_000_u64)));
+    }
+
+    #[test]
+    fn the_threads_are_those_of_the_crash_in_which_the_handler_crashed() {
+        let inner = json!({ "system": { "process_id": 12 }, "crash": { "error": { "type": "mach" },
+            "threads": [thread(), { "index": 1 }, { "index": 2 }] } });
+        let outer = json!({ "report": { "type": "minimal" }, "recrash_report": inner,
+            "crash": { "error": { "type": "signal" }, "crashed_thread": thread() } });
+        let found = facts_of(&outer);
+        assert_eq!((&found["threads"], &found["pid"]), (&json!(3), &json!(12)));
+    }
+}

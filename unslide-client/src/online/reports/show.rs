@@ -1,5 +1,6 @@
 //! `unslide reports show`: one report.
 
+use crate::online::stored_report::read_json_texts;
 use crate::prelude::*;
 use std::time::Duration;
 use unslide_cli::{ClientError, quantity};
@@ -47,10 +48,12 @@ pub fn run(arguments: &ShowReportArguments) -> Outcome {
     let console = Console::get();
     if !arguments.json {
         console.say_lines(String::from_utf8_lossy(&report).trim_end());
-    } else if console.terminal_columns().is_some() {
-        console.print_json(&serde_json::from_slice::<Value>(&report)?)?;
     } else {
-        console.write_bytes(&report);
+        // On a terminal, each text is indented and coloured if all are JSON.
+        match console.terminal_columns().and_then(|_| read_json_texts(&report)) {
+            Some(texts) => texts.iter().try_for_each(|text| console.print_json(text))?,
+            None => console.write_bytes(&report),
+        }
     }
     Ok(Exit::Ready)
 }

@@ -72,6 +72,14 @@ impl<'a> Report<'a> {
         Cow::Owned(splice::remove_spans(self.input, self.own_members()))
     }
 
+    /// Returns the value of our member of the report object.
+    #[must_use]
+    pub fn own_value(&self) -> Option<&'a [u8]> {
+        let member = self.input.get(self.own_member.clone()?)?;
+        let colon = member.iter().position(|byte| *byte == b':')?;
+        Some(member.get(colon + 1..)?.trim_ascii_start())
+    }
+
     /// Returns the spans of all our additions, in ascending order.
     fn own_members(&self) -> Vec<Range<usize>> {
         let slots = self.backtraces.iter().flat_map(Backtrace::frame_slots);
