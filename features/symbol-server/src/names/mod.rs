@@ -99,7 +99,7 @@ async fn sign_in(
         server.keys.take_address(api, *address)?;
     }
     let caller = server.keys.find_caller(api, text).await?;
-    assign_caller(&parts.extensions, api, Caller::Tenant(caller.tenant.clone()))?;
+    assign_caller(&parts.extensions, api, Caller::Public(caller.tenant.clone()))?;
     tracing::debug!(names_key.id = caller.id, "a request of a names key");
     Ok(caller)
 }
