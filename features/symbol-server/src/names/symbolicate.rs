@@ -167,7 +167,7 @@ pub async fn answer_request(
         job.needed_modules().into_iter().filter_map(|index| parse_breakpad_id(&job.memory_map.get(index)?.1))
     });
     let visible = visible_ids(api, caller, needed.collect()).await?;
-    let symbols = fetch_symbols(api, tenant, visible).await;
+    let symbols = fetch_symbols(api, tenant, visible).await?;
     let bytes = api.cpu.run_for(tenant, move || write_answer(&jobs, &symbols)).await??;
     let reservation = reserve_bytes(&api.permits, tenant, bytes.len() as u64)?;
     drop(reserved);
