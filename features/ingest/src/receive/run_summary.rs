@@ -230,7 +230,7 @@ mod tests {
     fn the_indexer_reads_every_event_that_is_accepted() {
         let long = "\u{1}".repeat(MAX_TEXT_CHARS);
         let texts = ["", "\0", "\0\0", " ", "a", "\u{1}", "\u{ff}", "\u{202e}", "null", long.as_str()];
-        let late = i64::try_from((NOW + time::Duration::DAY).unix_timestamp()).unwrap() * 1_000;
+        let late = (NOW + time::Duration::DAY).unix_timestamp() * 1_000;
         let times = [0, -1, i64::MIN, i64::MAX, late, late + 1, 253_402_300_799_999, 253_402_300_800_000];
         let fields = [
             "/run_id",
