@@ -98,7 +98,8 @@ def check_volumes(name, pod, container, config):
     asked = container["resources"]["requests"].get("ephemeral-storage", "0Gi")
     expect(size(asked) == disks, f"{name}: asks for {asked} of the node's disk, its volumes are {disks >> 30} GiB")
     wants = {
-        "api": lambda own: size(own["cache_size"]) + download,
+        # And files that wait for their key: MAX_SPOOL_BYTES.
+        "api": lambda own: size(own["cache_size"]) + download + (2 << 30),
         "symbolizer": lambda own: size(own["cache_size"]) + download,
         "builder": lambda own: size(own["work_size"]),
     }

@@ -65,7 +65,7 @@ pub struct IngestApiSettings {
 
 impl Default for IngestApiSettings {
     fn default() -> IngestApiSettings {
-        IngestApiSettings { public_url: String::new(), ingest_overflow_bytes: 2 << 30 }
+        IngestApiSettings { public_url: String::new(), ingest_overflow_bytes: 512 << 20 }
     }
 }
 

@@ -7,16 +7,16 @@ use unslide_api::feature::path_keys::AddressRates;
 use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBucket, TokenBuckets};
 
-/// Reports of one key in a second, and seconds' worth of them at once: an app update or an outage brings a day's reports
-/// in minutes.
+/// Reports of one key in a second, and seconds' worth of them at once. An app update or an outage brings a day's reports in
+/// minutes: these wait in overflow, and not before the reports of other tenants.
 pub const KEY_REPORTS_PER_SECOND: f64 = 100.0;
-const KEY_BURST_SECONDS: f64 = 300.0;
+const KEY_BURST_SECONDS: f64 = 5.0;
 /// Unpacked bytes of one key in a day.
 const KEY_BYTES_PER_DAY: f64 = 1_073_741_824.0;
 const DAY_SECONDS: f64 = 86_400.0;
 /// Requests of one address in a second, and seconds' worth of them at once. Carriers put thousands of devices behind one.
 const ADDRESS_REQUESTS_PER_SECOND: f64 = 5.0;
-const ADDRESS_BURST_SECONDS: f64 = 120.0;
+const ADDRESS_BURST_SECONDS: f64 = 20.0;
 /// The part of a tenant's rate that public keys may use: gateways always keep the rest.
 const TENANT_SHARE: f64 = 0.8;
 const TENANT_BURST_SECONDS: f64 = 2.0;

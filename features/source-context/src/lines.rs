@@ -50,12 +50,13 @@ async fn read_lines(
     let Some(object) = api.objects.get(&key, MAX_BUNDLE_BYTES).await? else { return Ok(lines) };
     let work = move || {
         let _reservation = reservation;
-        let Ok(parsed) = SourceBundle::parse(&object.bytes) else { return lines };
-        let mut reader = parsed.into_reader();
         let mut by_path: BTreeMap<String, Vec<SourcePosition>> = BTreeMap::new();
         for position in wanted {
             by_path.entry(position.path.clone()).or_default().push(position);
         }
+        let paths = by_path.keys().map(String::as_str);
+        let Ok(opened) = SourceBundle::open(&object.bytes, paths) else { return lines };
+        let mut reader = opened.into_reader();
         for (path, positions) in by_path {
             let Some(text) = reader.read_text(&path) else { continue };
             for position in positions {

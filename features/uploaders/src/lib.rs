@@ -108,5 +108,5 @@ fn for_api(config: Config) -> ApiFeature {
 }
 
 fn purge_expired(store: &Store) -> Clearing<'_> {
-    Box::pin(sentry::purge_expired(store))
+    Box::pin(async move { Ok(sentry::purge_expired(store).await? + posthog::purge_tokens(store).await?) })
 }

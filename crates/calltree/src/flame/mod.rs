@@ -192,13 +192,13 @@ mod tests {
     #[test]
     fn hostile_names_are_text_and_nothing_else() {
         let mut tree = CallTree::new("samples");
-        let name = "</title><script>alert(1)</script>&\"'\u{1b}\u{0}\u{202e}\u{ffff}";
+        let name = "</title><script>alert(1)</script>&\"'\u{1b}\u{0}\u{61c}\u{202e}\u{ffff}";
         let frame = CallFrame::for_function(name, "<i>", FrameOrigin::App);
         tree.add_stack([&frame], Amount::from_samples(1));
         let svg = flame_graph(&tree, name, GraphPlace::File);
         assert!(!svg.contains("<script") && !svg.contains("<i>"), "{svg}");
         assert!(svg.chars().all(|c| !c.is_control() || c == '\n'), "{svg:?}");
-        assert!(!svg.contains(['\u{202e}', '\u{ffff}']));
+        assert!(!svg.contains(['\u{61c}', '\u{202e}', '\u{ffff}']));
         assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#39;"), "{svg}");
     }
 

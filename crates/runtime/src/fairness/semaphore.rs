@@ -226,6 +226,8 @@ impl<K> FairPermit<K> {
 #[derive(Debug)]
 pub struct ByteReservation<K> {
     permit: FairPermit<K>,
+    /// The permits of a smaller share, taken first.
+    inner: Option<FairPermit<K>>,
     bytes: u64,
 }
 
@@ -235,9 +237,24 @@ impl<K: Clone + Eq + Hash> ByteReservation<K> {
     /// # Errors
     /// Returns [`Exhausted`] if there are not enough bytes now.
     pub fn new(semaphore: &FairSemaphore<K>, owner: &K, bytes: u64) -> Result<ByteReservation<K>, Exhausted> {
-        let mut reservation = ByteReservation { permit: semaphore.try_acquire(owner, 0)?, bytes: 0 };
+        let mut reservation =
+            ByteReservation { permit: semaphore.try_acquire(owner, 0)?, inner: None, bytes: 0 };
         reservation.reserve_more(bytes)?;
         Ok(reservation)
+    }
+
+    /// Makes a reservation without bytes of two semaphores that count KiB: each byte takes from both. So what is reserved
+    /// with `inner` leaves the rest of the owner's share of `semaphore` to others.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ByteReservation::new`].
+    pub fn within(
+        inner: &FairSemaphore<K>,
+        semaphore: &FairSemaphore<K>,
+        owner: &K,
+    ) -> Result<ByteReservation<K>, Exhausted> {
+        let inner = Some(inner.try_acquire(owner, 0)?);
+        Ok(ByteReservation { permit: semaphore.try_acquire(owner, 0)?, inner, bytes: 0 })
     }
 }
 
@@ -255,7 +272,11 @@ impl<K> ByteReservation<K> {
     pub fn reserve_more(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let all = self.bytes.saturating_add(bytes);
         let kib = all.div_ceil(1_024) - self.bytes.div_ceil(1_024);
-        self.permit.grow_permits(u32::try_from(kib).unwrap_or(u32::MAX))?;
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        if let Some(inner) = &mut self.inner {
+            inner.grow_permits(kib)?;
+        }
+        self.permit.grow_permits(kib)?;
         self.bytes = all;
         Ok(())
     }

@@ -56,7 +56,7 @@ pub async fn acknowledge_by_link(
     extensions: Extensions,
 ) -> Result<Response, Problem> {
     let (mut tx, tenant, firing) = find_linked(&api, &token).await?;
-    assign_caller(&extensions, &api, Caller::Tenant(tenant))?;
+    assign_caller(&extensions, &api, Caller::Public(tenant))?;
     acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
     tx.commit().await?;
     Ok(Redirect::to(&format!("{ACKNOWLEDGE_PAGE}{token}")).into_response())

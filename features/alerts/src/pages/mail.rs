@@ -53,7 +53,7 @@ pub async fn answer_link(
         _ => return Err(Problem::new(Kind::NotFound, "a link of a mail has no such action")),
     };
     let LinkedRecipient { tenant, recipient } = find_recipient(&api, &token).await?;
-    assign_caller(&extensions, &api, Caller::Tenant(tenant.clone()))?;
+    assign_caller(&extensions, &api, Caller::Public(tenant.clone()))?;
     let mut tx = api.tenant(&tenant).await?;
     recipients::set_accepted(&mut tx, &recipient.address, is_confirmed).await?;
     tx.commit().await?;

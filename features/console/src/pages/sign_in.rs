@@ -18,7 +18,6 @@ use time::Duration as TimeSpan;
 use unslide_api::feature::NavigationEntry;
 use unslide_api::feature::intake::Caller;
 use unslide_api::feature::intake::assign_caller;
-use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::Charge;
 use unslide_api::feature::site::ClientPace;
 use unslide_api::feature::site::Tx;
@@ -107,7 +106,7 @@ struct Form {
 /// `POST /console/sign-in`: looks the key up as for the API, and neither stores nor logs it.
 pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let form = parse_form(&read_form_bytes(&api, &parts, body).await?);
+    let form = parse_form(&read_form_bytes(&parts, body).await?);
     let next = return_path(form.next);
     if needs_https(&parts.headers) {
         // The browser would drop the cookie and return to this page without a message.
@@ -139,19 +138,13 @@ fn first_page_for(parts: &Parts, principal: &Principal) -> &'static str {
     })
 }
 
-/// Reads the bytes of the form. The request holds no slot during that time: clients without a key that send
-/// nothing would hold all slots.
-async fn read_form_bytes(api: &Api, parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
-    let slot = parts.extensions.get::<RequestSlot>();
-    let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;
-    slot.release();
+async fn read_form_bytes(parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
     let pace = ClientPace::new(FORM_TIMEOUT, FORM_BYTES);
     let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, pace)?;
     let mut sent = Vec::new();
     while let Some(piece) = chunks.next().await? {
         sent.extend_from_slice(&piece);
     }
-    slot.resume(&api.permits)?;
     Ok(sent)
 }
 

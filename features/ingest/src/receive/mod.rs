@@ -24,7 +24,7 @@ use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
     self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
-    ReportScope, RequestId, Reservation, TraceContext, assign_caller, header_form, read_body,
+    ReportScope, RequestId, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::path_keys::rate_problem;
@@ -169,7 +169,7 @@ async fn receive_body(
 ) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
     let (key, is_over_address) = find_sender(api, ingest, text, parts).await?;
-    assign_caller(&parts.extensions, api, Caller::Tenant(key.tenant.clone()))?;
+    assign_caller(&parts.extensions, api, Caller::Public(key.tenant.clone()))?;
     tracing::debug!(public_key.id = key.id, "a request of a public key");
     if !key.is_tenant_active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
@@ -182,7 +182,7 @@ async fn receive_body(
     }
     let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
     let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
-    let mut reserved = Reservation::new(&api.permits.bodies, &key.tenant, 0)?;
+    let mut reserved = api.permits.reserve_public_body(&key.tenant)?;
     let bytes = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
     let bytes = bytes.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
     charge.charge_received(bytes.len() as u64)?;

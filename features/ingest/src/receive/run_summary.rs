@@ -7,11 +7,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::json as strict_json;
+use unslide_proto::event::{EventError, GatewayEvent, check_size, check_texts};
 
 /// The most bytes of a summary.
 const MAX_SUMMARY_BYTES: usize = 1 << 20;
 /// The most characters of a text that is passed on.
 const MAX_TEXT_CHARS: usize = 200;
+/// The most bytes of an event, as its reader takes it.
+const MAX_EVENT_BYTES: usize = 8 << 10;
 /// The most characters of a run's id.
 const MAX_ID_CHARS: usize = 100;
 /// Words of `build_type` and `host_kind` for runs of developers.
@@ -92,8 +96,9 @@ impl RunSummary {
         let mut set = |field: &str, value: Value| drop(event.insert(field.to_owned(), value));
         set("id", run_id.into());
         // An unknown installation is one of its own, so that it is counted once.
-        let installation = if self.device_id.is_empty() { run_id } else { &self.device_id };
-        set("installation", cut_text(installation).into());
+        let device = cut_text(&self.device_id);
+        let installation = if device.is_empty() { cut_text(run_id) } else { device };
+        set("installation", installation.into());
         set("app", self.app.bundle_id.as_str().into());
         set("version", cut_text(&self.app.short_version).into());
         let system = format!("{} {}", self.os.name, self.os.version);
@@ -102,8 +107,9 @@ impl RunSummary {
             ("device", self.device.model.as_str()),
             ("user", self.user_id.as_deref().unwrap_or_default()),
         ] {
+            let text = cut_text(text);
             if !text.is_empty() {
-                set(field, cut_text(text).into());
+                set(field, text.into());
             }
         }
         set("started_at", format_millis("started_at_ms", self.started_at_ms)?.into());
@@ -116,11 +122,55 @@ impl RunSummary {
     }
 }
 
-/// Reads a summary and converts it.
+/// The members of an event for which its reader may refuse it. The event is checked before it is sent: what is refused
+/// later is a dead letter, after the sender was told that it is accepted.
+#[derive(Deserialize)]
+struct SentEvent {
+    id: String,
+    app: String,
+    installation: String,
+    version: String,
+    os: Option<String>,
+    device: Option<String>,
+    user: Option<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    started_at: OffsetDateTime,
+}
+
+impl GatewayEvent for SentEvent {
+    fn from_json(json: &[u8]) -> Result<SentEvent, EventError> {
+        check_size(json, MAX_EVENT_BYTES)?;
+        let event: SentEvent = strict_json::from_slice(json)?;
+        check_texts([
+            ("run_id", Some(&event.id), 1..=MAX_ID_CHARS),
+            ("device_id", Some(&event.installation), 1..=MAX_TEXT_CHARS),
+            ("app.bundle_id", Some(&event.app), 1..=MAX_TEXT_CHARS),
+            ("app.short_version", Some(&event.version), 0..=MAX_TEXT_CHARS),
+            ("os", event.os.as_ref(), 1..=MAX_TEXT_CHARS),
+            ("device.model", event.device.as_ref(), 1..=MAX_TEXT_CHARS),
+            ("user_id", event.user.as_ref(), 1..=MAX_TEXT_CHARS),
+        ])?;
+        Ok(event)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn app(&self) -> &str {
+        &self.app
+    }
+
+    fn event_time(&self) -> (&'static str, OffsetDateTime) {
+        ("started_at_ms", self.started_at)
+    }
+}
+
+/// Reads a summary that arrives now, and converts it.
 ///
 /// # Errors
 /// Returns the problem with the summary, for people.
-pub(super) fn convert_summary(bytes: &[u8]) -> Result<Converted, String> {
+pub(super) fn convert_summary(bytes: &[u8], now: OffsetDateTime) -> Result<Converted, String> {
     if bytes.len() > MAX_SUMMARY_BYTES {
         return Err(format!("the run summary has {} bytes, the limit is {MAX_SUMMARY_BYTES}", bytes.len()));
     }
@@ -133,8 +183,12 @@ pub(super) fn convert_summary(bytes: &[u8]) -> Result<Converted, String> {
             return Err(format!("`{field}` must have 1 to {most} characters"));
         }
     }
-    let event =
-        if summary.is_of_developer() { None } else { Some(summary.to_event(&run_id)?.to_string().into()) };
+    let mut event = None;
+    if !summary.is_of_developer() {
+        let json = summary.to_event(&run_id)?.to_string();
+        SentEvent::read_at(json.as_bytes(), now).map_err(|error| error.to_string())?;
+        event = Some(json.into());
+    }
     let version = summary.app.short_version.clone();
     Ok(Converted { run_id, app: app.clone(), version, event })
 }
@@ -153,6 +207,7 @@ fn format_millis(field: &str, millis: i64) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use time::macros::datetime;
 
     fn summary() -> Value {
         json!({
@@ -164,8 +219,61 @@ mod tests {
         })
     }
 
+    const NOW: OffsetDateTime = datetime!(2026-11-25 13:00 UTC);
+
     fn convert(summary: &Value) -> Result<Converted, String> {
-        convert_summary(summary.to_string().as_bytes())
+        convert_summary(summary.to_string().as_bytes(), NOW)
+    }
+
+    /// Whatever is accepted, the indexer reads: else a stranger writes dead letters that no answer named.
+    #[test]
+    fn the_indexer_reads_every_event_that_is_accepted() {
+        let long = "\u{1}".repeat(MAX_TEXT_CHARS);
+        let texts = ["", "\0", "\0\0", " ", "a", "\u{1}", "\u{ff}", "\u{202e}", "null", long.as_str()];
+        let late = (NOW + time::Duration::DAY).unix_timestamp() * 1_000;
+        let times = [0, -1, i64::MIN, i64::MAX, late, late + 1, 253_402_300_799_999, 253_402_300_800_000];
+        let fields = [
+            "/run_id",
+            "/device_id",
+            "/user_id",
+            "/app/bundle_id",
+            "/app/short_version",
+            "/os/name",
+            "/os/version",
+            "/device/model",
+            "/outcome/termination_reason",
+            "/started_at_ms",
+            "/ended_at_ms",
+        ];
+        let mut full = summary();
+        full["user_id"] = "user-42".into();
+        let values: Vec<Value> =
+            texts.iter().map(|text| json!(text)).chain(times.iter().map(|time| json!(time))).collect();
+        let (mut accepted, mut refused) = (0, 0);
+        for (first, second) in
+            fields.iter().flat_map(|first| fields.iter().map(move |second| (first, second)))
+        {
+            for value in &values {
+                let mut run = full.clone();
+                *run.pointer_mut(first).unwrap() = value.clone();
+                *run.pointer_mut(second).unwrap() = value.clone();
+                let Ok(converted) = convert(&run) else {
+                    refused += 1;
+                    continue;
+                };
+                let event = converted.event.unwrap();
+                let read = unslide_health::store::sessions::SessionEvent::read_at(&event, NOW);
+                assert!(read.is_ok(), "{read:?} of {}", String::from_utf8_lossy(&event));
+                accepted += 1;
+            }
+        }
+        assert!(accepted > 500 && refused > 500, "{accepted} and {refused}");
+        let mut all = full;
+        for field in &fields[1..9] {
+            *all.pointer_mut(field).unwrap() = long.as_str().into();
+        }
+        assert!(convert(&all).unwrap_err().contains("the limit is 8192"));
+        assert_eq!(MAX_EVENT_BYTES, unslide_health::store::sessions::MAX_EVENT_BYTES);
     }
 
     #[test]

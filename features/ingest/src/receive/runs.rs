@@ -15,6 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::request::Parts;
 use std::sync::Arc;
+use time::OffsetDateTime;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{
     ReadBudget, RefusedElement, RefusedValue, WRONG_APP, read_body, split_values, unpack_body,
@@ -64,9 +65,9 @@ async fn send_runs(
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
         receive_body(api, ingest, text, parts, body).await?;
-    let reader = Arc::clone(&key);
+    let (reader, now) = (Arc::clone(&key), api.clock.now());
     let (summaries, budget) =
-        read_body(api, &key.tenant, bytes, move |body| read_summaries(&body, &reader, budget)).await?;
+        read_body(api, &key.tenant, bytes, move |body| read_summaries(&body, &reader, now, budget)).await?;
     let values = summaries.iter().map(|summary| &summary.bytes);
     let is_over_rate = is_over_rate | take_values(api, ingest, &key, &budget.charge, values)?;
     let sender = name_sender(&key);
@@ -100,6 +101,7 @@ async fn send_runs(
 fn read_summaries(
     body: &Bytes,
     key: &CallerKey,
+    now: OffsetDateTime,
     mut budget: ReadBudget,
 ) -> Result<(Vec<ReadSummary>, ReadBudget), Problem> {
     let body = unpack_body(body, MAX_UNPACKED_BYTES, &mut budget.reserved, &mut budget.charge)?;
@@ -110,14 +112,14 @@ fn read_summaries(
     // The events are copies of about the same size.
     budget.reserved.reserve_more(body.len() as u64)?;
     let read = |bytes: Bytes| {
-        let read = read_summary(&bytes, key);
+        let read = read_summary(&bytes, key, now);
         ReadSummary { bytes, read }
     };
     Ok((values.into_iter().map(read).collect(), budget))
 }
 
-fn read_summary(bytes: &[u8], key: &CallerKey) -> Result<Converted, RefusedSummary> {
-    let converted = convert_summary(bytes).map_err(|detail| RefusedSummary {
+fn read_summary(bytes: &[u8], key: &CallerKey, now: OffsetDateTime) -> Result<Converted, RefusedSummary> {
+    let converted = convert_summary(bytes, now).map_err(|detail| RefusedSummary {
         id: None,
         version: None,
         reason: BAD_SESSION,

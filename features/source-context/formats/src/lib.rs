@@ -4,8 +4,10 @@
 //! the manifest, and the sizes of files are checked before any of them is unpacked, and unpacking stops at the limit: a size
 //! in the archive may be a lie. That is why the archive is read here, and not by `symbolic`, which reads a manifest of any size.
 
-use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::io::{Cursor, Read};
 use symbolic_common::clean_path;
 use unslide_model::DebugId;
@@ -62,8 +64,40 @@ impl BundleError {
 #[derive(Deserialize)]
 struct Manifest {
     #[serde(default)]
-    files: BTreeMap<String, ManifestEntry>,
+    files: ManifestFiles,
     debug_id: Option<String>,
+}
+
+/// The members of the manifest, in its order.
+#[derive(Default)]
+struct ManifestFiles(Vec<(String, ManifestEntry)>);
+
+impl<'de> Deserialize<'de> for ManifestFiles {
+    /// Stops behind the most files of a bundle: a member takes more memory than its bytes.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ManifestFiles, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = ManifestFiles;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object of files")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ManifestFiles, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    if members.len() == MAX_FILES {
+                        return Err(A::Error::custom(format_args!("more than {MAX_FILES} files")));
+                    }
+                    members.push(member);
+                }
+                Ok(ManifestFiles(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
 }
 
 #[derive(Deserialize)]
@@ -87,6 +121,28 @@ impl<'b> SourceBundle<'b> {
     /// # Errors
     /// [`BundleError`].
     pub fn parse(bytes: &'b [u8]) -> Result<SourceBundle<'b>, BundleError> {
+        let mut bundle = SourceBundle::read_directory(bytes, |_| true)?;
+        check_sizes(&mut bundle.archive)?;
+        Ok(bundle)
+    }
+
+    /// Reads the directory, and the manifest as far as it concerns these paths. Does not check the sizes again of a bundle
+    /// that [`SourceBundle::parse`] has read before: reading stops at its own limits.
+    ///
+    /// # Errors
+    /// [`BundleError`].
+    pub fn open<'p>(
+        bytes: &'b [u8],
+        paths: impl IntoIterator<Item = &'p str>,
+    ) -> Result<SourceBundle<'b>, BundleError> {
+        let paths: HashSet<String> = paths.into_iter().map(|path| clean_path(path).into_owned()).collect();
+        SourceBundle::read_directory(bytes, |path| paths.contains(path))
+    }
+
+    fn read_directory(
+        bytes: &'b [u8],
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<SourceBundle<'b>, BundleError> {
         if !bytes.starts_with(BUNDLE_MAGIC) {
             return Err(BundleError::NoBundle);
         }
@@ -100,15 +156,15 @@ impl<'b> SourceBundle<'b> {
         }
         let mut archive = ZipArchive::new(Cursor::new(bytes))?;
         let manifest = read_manifest(&mut archive)?;
-        check_sizes(&mut archive)?;
         let debug_id = manifest.debug_id.and_then(|id| id.parse().ok()).ok_or(BundleError::NoDebugId)?;
-        let mut names = HashMap::with_capacity(manifest.files.len());
-        for (name, entry) in manifest.files {
+        let mut names = HashMap::new();
+        for (name, entry) in manifest.files.0 {
             if entry.path.len() > MAX_PATH_BYTES {
                 return Err(BundleError::too_large("the bytes of a path", MAX_PATH_BYTES as u64));
             }
-            if !entry.path.is_empty() {
-                names.insert(clean_path(&entry.path).into_owned(), name);
+            let path = clean_path(&entry.path);
+            if !path.is_empty() && is_wanted(&path) {
+                names.insert(path.into_owned(), name);
             }
         }
         Ok(SourceBundle { archive, debug_id, names })
@@ -264,6 +320,27 @@ mod tests {
         let names: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
         let members: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
         assert!(refusal(&bundle(&members, &manifest("1", "/a"))).contains("the files of a bundle"));
+    }
+
+    /// Proves: bounded-input
+    #[test]
+    fn a_manifest_of_a_hundred_thousand_files_is_refused() {
+        let manifest = |files: usize| {
+            let files: Vec<String> = (0..files).map(|n| format!("\"{n}\":{{\"path\":\"/{n}\"}}")).collect();
+            format!("{{\"debug_id\": \"{ID}\", \"files\": {{{}}}}}", files.join(","))
+        };
+        assert!(refusal(&bundle(&[], &manifest(100_000))).contains("more than 20000 files"));
+        assert_eq!(refusal(&bundle(&[], &manifest(MAX_FILES))), "");
+    }
+
+    #[test]
+    fn a_bundle_is_opened_for_the_wanted_paths() {
+        let bytes = bundle(&[("files/a", b"let a = 1\n")], &manifest("files/a", "/ci/./a"));
+        let read = |wanted: &'static str| {
+            SourceBundle::open(&bytes, [wanted]).unwrap().into_reader().read_text("/ci/a")
+        };
+        assert_eq!(read("/ci/b/../a").as_deref(), Some("let a = 1\n"));
+        assert_eq!(read("/ci/b"), None);
     }
 
     #[test]

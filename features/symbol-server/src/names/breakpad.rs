@@ -25,7 +25,7 @@ pub async fn answer_symbols(
     name: &str,
 ) -> Result<Response, Problem> {
     let mut charge = Charge::for_symbolication(api, tenant)?;
-    let symbols = fetch_symbols(api, tenant, [*debug_id]).await;
+    let symbols = fetch_symbols(api, tenant, [*debug_id]).await?;
     let symcache = match symbols.get(debug_id) {
         Some(ImageSymbols::Found { symcache, .. }) => Arc::clone(symcache),
         Some(ImageSymbols::FetchingFailed) => {

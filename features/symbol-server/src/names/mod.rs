@@ -34,6 +34,7 @@ use unslide_api::feature::intake::{Caller, ClientAddress, RequestId, assign_call
 use unslide_api::feature::operation::SymbolsOfReport;
 use unslide_api::problem::{Kind, Problem, Rendered};
 use unslide_model::DebugId;
+use unslide_store::slots;
 use unslide_store::symbols::list_apps;
 use unslide_symbolicate::SymbolNeed;
 
@@ -99,7 +100,7 @@ async fn sign_in(
         server.keys.take_address(api, *address)?;
     }
     let caller = server.keys.find_caller(api, text).await?;
-    assign_caller(&parts.extensions, api, Caller::Tenant(caller.tenant.clone()))?;
+    assign_caller(&parts.extensions, api, Caller::Public(caller.tenant.clone()))?;
     tracing::debug!(names_key.id = caller.id, "a request of a names key");
     Ok(caller)
 }
@@ -119,16 +120,27 @@ async fn visible_ids(
     Ok(asked.into_iter().filter(is_own).collect())
 }
 
-/// Fetches the symbols of images.
+/// Fetches the symbols of images. The cache of system symbols is asked only for those that are there: it is shared, and its
+/// answers to unknown ids would tell by their time which ids another tenant asked for.
+///
+/// # Errors
+/// The database does not answer.
 async fn fetch_symbols(
     api: &Api,
     tenant: &unslide_model::TenantId,
     ids: impl IntoIterator<Item = DebugId>,
-) -> SymbolsOfReport {
-    let need = |debug_id| SymbolNeed { debug_id, cpu: None, system: true, name: String::new() };
+) -> Result<SymbolsOfReport, Problem> {
+    let ids: Vec<DebugId> = ids.into_iter().collect();
+    let mut tx = api.tenant(tenant).await?;
+    let answering = slots::find_answering(&mut tx, &ids).await?;
+    tx.rollback();
+    let need = |debug_id| {
+        let system = answering.system.contains_key(&debug_id);
+        SymbolNeed { debug_id, cpu: None, system, name: String::new() }
+    };
     let needs = ids.into_iter().map(need).collect();
     let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, Arc::default());
-    cached.fetch_rest(api, tenant, cold).await
+    Ok(cached.fetch_rest(api, tenant, cold).await)
 }
 
 /// A failure in the form that profilers read.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_api::feature::Api;
-use unslide_api::feature::intake::{Chunks, Reservation};
+use unslide_api::feature::intake::Chunks;
 use unslide_api::feature::operation::{
     Charge, Kind, Problem, ReservedAnswer, SymbolsOfReport, reserve_bytes,
 };
@@ -157,7 +157,7 @@ pub async fn answer_request(
 ) -> Result<Response, Problem> {
     let tenant = &caller.tenant;
     let mut charge = Charge::for_symbolication(api, tenant)?;
-    let mut reserved = Reservation::new(&api.permits.bodies, tenant, 0)?;
+    let mut reserved = api.permits.reserve_public_body(tenant)?;
     let most = MAX_BODY_BYTES.min(api.limits.report_bytes as u64);
     let body =
         Chunks::new(headers, body, most, api.limits.client_pace())?.collect_body(&mut reserved).await?;
@@ -167,7 +167,7 @@ pub async fn answer_request(
         job.needed_modules().into_iter().filter_map(|index| parse_breakpad_id(&job.memory_map.get(index)?.1))
     });
     let visible = visible_ids(api, caller, needed.collect()).await?;
-    let symbols = fetch_symbols(api, tenant, visible).await;
+    let symbols = fetch_symbols(api, tenant, visible).await?;
     let bytes = api.cpu.run_for(tenant, move || write_answer(&jobs, &symbols)).await??;
     let reservation = reserve_bytes(&api.permits, tenant, bytes.len() as u64)?;
     drop(reserved);

@@ -50,6 +50,8 @@ async fn a_profiler_reads_names_lines_and_inlined_calls() {
         (&found[format!("other/{missing}")], &found[format!("unused/{missing}")]),
         (&json!(false), &Value::Null)
     );
+    // The cache of all tenants was not asked for ids that no system has: its time would tell others who asked.
+    assert_eq!(world.read_metric(r#"unslide_symcaches{state="missing"}"#), 1.0);
     let several = ask(&world, &key, &json!({"jobs": [job, job]})).await.expect_status(200);
     assert_eq!(several["results"].as_array().unwrap().len(), 2);
 

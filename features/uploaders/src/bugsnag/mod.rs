@@ -1,7 +1,8 @@
 //! `POST /dsym` and `POST /`: the uploads of `bugsnag-cli` and `bugsnag-dsym-upload`.
 //!
 //! The key is a part of the form, and one of the clients sends it after the file. So a file without a key yet waits on
-//! the disk of this process, within limits that strangers share.
+//! the disk of this process, within limits that strangers share. Without a file, the key must come within the time of all
+//! requests whose key is in their body.
 
 mod spool;
 
@@ -22,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
-use unslide_api::feature::intake::RequestId;
+use unslide_api::feature::intake::{RequestId, RequestSlot};
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
     Chunks, Parts, SymbolsWrite, check_quota, parse_boundary, pass_over, run_detached, stream_field,
@@ -101,7 +102,7 @@ struct FormUpload<'u> {
 
 impl FormUpload<'_> {
     async fn receive_form(&mut self, mut form: Parts) -> Result<(), Problem> {
-        let (mut waiting, mut number) = (Vec::new(), 0);
+        let (mut waiting, mut number) = (None, 0);
         while let Some(field) = form.next().await? {
             number += 1;
             if number > MAX_PARTS {
@@ -113,11 +114,14 @@ impl FormUpload<'_> {
                     let name = field.file_name().map(str::to_owned);
                     self.send_file(name.as_deref(), stream_field(field, Kind::InvalidUpload)).await?;
                 }
-                (Some(FILE_PART), false) => waiting.push(self.spool_file(field).await?),
+                (Some(FILE_PART), false) if waiting.is_some() => {
+                    return Err(Problem::new(Kind::InvalidUpload, "only one file may come before the key"));
+                }
+                (Some(FILE_PART), false) => waiting = Some(self.spool_file(field).await?),
                 _ => pass_over(field, Kind::InvalidUpload).await?,
             }
         }
-        for file in waiting {
+        if let Some(file) = waiting {
             let name = file.name.clone();
             self.send_file(name.as_deref(), file.into_stream().await?).await?;
         }
@@ -143,9 +147,15 @@ impl FormUpload<'_> {
         sign_in(self.api, self.parts, key.trim()).await
     }
 
+    /// Writes a file to disk. The key need not come in that time.
     async fn spool_file(&self, field: multer::Field<'static>) -> Result<SpooledFile, Problem> {
+        let slot = self.parts.extensions.get::<RequestSlot>();
+        let slot = slot.ok_or_else(|| Problem::internal("a request has no slot"))?;
         let name = field.file_name().map(str::to_owned);
-        self.spool.write_file(name, stream_field(field, Kind::InvalidUpload)).await
+        slot.set_file_before_key(true);
+        let file = self.spool.write_file(name, stream_field(field, Kind::InvalidUpload)).await;
+        slot.set_file_before_key(false);
+        file
     }
 
     async fn send_file(

@@ -10,14 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
+use tokio::time::Instant;
 use tokio_util::io::ReaderStream;
+
+use unslide_api::feature::upload::ClientPace;
 use unslide_api::problem::{Kind, Problem};
 
 /// The most bytes of one file without a key, and of all of them in a process: strangers can send them.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-const MAX_SPOOL_BYTES: u64 = 4 << 30;
+const MAX_SPOOL_BYTES: u64 = 2 << 30;
 /// How long such a file may take.
 const KEYLESS_FILE_TIMEOUT: Duration = Duration::from_secs(900);
+/// Bytes of such a file that must come within a time of waiting: a file that drips would hold one of few permits.
+const KEYLESS_PACE_BYTES: u64 = 256 << 10;
+const KEYLESS_PACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Seconds after which a client may retry that found the folder full.
@@ -115,7 +121,15 @@ async fn write_pieces(
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<(), Problem> {
     let mut pieces = Box::pin(pieces);
-    while let Some(piece) = pieces.try_next().await? {
+    let mut pace = ClientPace::new(KEYLESS_PACE_TIMEOUT, KEYLESS_PACE_BYTES);
+    loop {
+        let asked = Instant::now();
+        let piece = tokio::time::timeout(pace.time_left(), pieces.try_next()).await.map_err(|_| {
+            let detail = format!("a file before its key: {} came", pace.describe_pace());
+            Problem::new(Kind::BodyTimeout, detail)
+        })?;
+        let Some(piece) = piece? else { break };
+        pace.record_progress(asked.elapsed(), piece.len() as u64);
         held.take_bytes(piece.len() as u64)?;
         file.write_all(&piece).await.map_err(Problem::internal)?;
     }

@@ -1,7 +1,7 @@
 //! Symbol sets: which are missing, the URL for each, and the files.
 
 use super::container::open_container;
-use super::upload_url::{ClaimedUpload, PermittedUpload, find_secret};
+use super::upload_url::{UploadUrl, UrlFile, add_token, find_key};
 use crate::declaration::read_declaration;
 use crate::unused_files::record_unused;
 use crate::whole_file::{FileSender, acquire_tenant_permit, storable_name};
@@ -15,10 +15,13 @@ use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{Caller, assign_caller};
 use unslide_api::feature::operation::Access;
-use unslide_api::feature::upload::{Chunks, SymbolsWrite, announced_length, check_quota, run_detached};
+use unslide_api::feature::upload::{
+    Chunks, SymbolsWrite, UploadQuota, announced_length, check_quota, run_detached,
+};
 use unslide_api::problem::{Kind, Problem};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Owner};
 use unslide_store::symbols::{SymbolReadiness, check_readiness};
+use unslide_store::{Uuid, tenants};
 
 /// The most symbol sets in a request.
 const MAX_SETS: usize = 1_000;
@@ -83,7 +86,7 @@ pub async fn list_missing(
 /// Answers with a URL for each symbol set, below `folder`.
 ///
 /// # Errors
-/// The body is not valid or too large, the key has ended, or a server fails.
+/// The body is not valid or too large, or a server fails.
 pub async fn list_urls(
     api: &Api,
     access: &Access<SymbolsWrite>,
@@ -92,17 +95,16 @@ pub async fn list_urls(
     body: Body,
 ) -> Result<Value, Problem> {
     let sets = read_declaration(api, access, headers, body, parse_sets).await?;
+    let token = api.entropy.generate_token().map_err(Problem::internal)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let (now, key_id) = (tx.now(), access.principal.key_id);
-    let secret = find_secret(&mut tx, key_id).await?;
-    tx.rollback();
-    let secret = secret.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
-    let sender = FileSender::from_access(api, access);
+    add_token(&mut tx, &token, access.principal.key_id).await?;
+    tx.commit().await?;
     let mut urls = Map::new();
     for set in sets.symbol_sets {
         let name = storable_name(&set.chunk_id);
-        let permitted = PermittedUpload::for_sender(&sender, access.tenant(), key_id, &name, now);
-        let end = permitted.to_url(&secret).ok_or_else(|| Problem::internal("a URL cannot be made"))?;
+        let file = UrlFile { tenant: access.tenant().clone(), name: name.clone() };
+        let end = UploadUrl::new(file, token).to_text();
+        let end = end.ok_or_else(|| Problem::internal("a URL cannot be made"))?;
         let url = format!("{folder}/{end}");
         let form = json!({ "url": url, "fields": {} });
         let entry = json!({ "symbol_set_id": name, "presigned_url": form, "presigned_put_url": url });
@@ -117,21 +119,25 @@ pub async fn list_urls(
 /// The URL permits nothing, the file is not valid or too large, or a server fails.
 pub async fn receive_set(api: &Api, parts: &Parts, url: &str, body: Body) -> Result<(), Problem> {
     let refused = || Problem::new(Kind::Unauthorized, "the URL has ended: ask for another one");
-    let claimed = ClaimedUpload::from_url(url).ok_or_else(refused)?;
-    let mut tx = api.tenant(&claimed.claim.tenant).await?;
-    let secret = find_secret(&mut tx, claimed.claim.key_id).await?.ok_or_else(refused)?;
-    let permitted = claimed.verify(&secret, tx.now()).ok_or_else(refused)?;
+    let url = UploadUrl::parse(url).ok_or_else(refused)?;
+    let tenant = url.file.tenant.clone();
+    let mut tx = api.tenant(&tenant).await?;
+    let key = find_key(&mut tx, &url.hash_token()).await?.ok_or_else(refused)?;
+    let limits = tenants::get(&mut tx).await?.map(|tenant| tenant.limits).unwrap_or_default();
     tx.rollback();
-    assign_caller(&parts.extensions, api, Caller::Tenant(permitted.tenant.clone()))?;
-    let permit = acquire_tenant_permit(api, &permitted.tenant).await?;
-    let sender = permitted.to_sender();
+    assign_caller(&parts.extensions, api, Caller::Tenant(tenant.clone()))?;
+    let permit = acquire_tenant_permit(api, &tenant).await?;
+    let quota = UploadQuota::for_tenant(api, &limits, key.app.is_some());
+    let sender = FileSender { owner: Owner::Tenant(tenant), app: key.app, quota };
+    let (name, key_id) = (url.file.name, key.id);
     let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.client_pace())?;
     check_quota(api, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
     let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let _permit = permit;
-        let received = tokio::time::timeout(timeout, store_container(&api, &permitted, &sender, body)).await;
+        let received =
+            tokio::time::timeout(timeout, store_container(&api, &name, key_id, &sender, body)).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })
@@ -141,15 +147,16 @@ pub async fn receive_set(api: &Api, parts: &Parts, url: &str, body: Body) -> Res
 
 async fn store_container(
     api: &Api,
-    permitted: &PermittedUpload,
+    name: &str,
+    key_id: Uuid,
     sender: &FileSender,
     body: Chunks,
 ) -> Result<(), Problem> {
     let container = open_container(body.into_stream(), sender.quota.bytes).await?;
     if container.is_dsym {
-        sender.send_file(api, Some(&permitted.name), container.archive).await?;
+        sender.send_file(api, Some(name), container.archive).await?;
         return Ok(());
     }
     let kind = format!("symbol set of kind {}", container.kind);
-    record_unused(api, &sender.owner, permitted.key_id, &kind).await
+    record_unused(api, &sender.owner, key_id, &kind).await
 }

@@ -1,157 +1,126 @@
-//! The end of a URL that permits one upload: what may be uploaded, and a code that only this service makes.
+//! The end of a URL that permits uploads: the tenant, the name of the file, and a token.
 //!
-//! The code is an HMAC with the hash of the key's secret, which never leaves the database. So nothing has to be stored, every
-//! process of the api reads it, and it ends when the key does.
+//! All URLs of one answer have the same token. Only its hash is stored, with the key that asked for the URLs: who reads the
+//! database cannot make one. What may be uploaded follows from that key and its tenant at the time of the upload.
 
-use crate::whole_file::FileSender;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
-use time::{Duration, OffsetDateTime};
-use unslide_api::feature::upload::UploadQuota;
-use unslide_model::{Owner, TenantId};
-use unslide_store::{Result, TenantTx, Uuid};
+use sha2::{Digest, Sha256};
+use time::Duration;
+use unslide_api::entropy::{read_token, write_token};
+use unslide_model::TenantId;
+use unslide_store::sql::rows_before;
+use unslide_store::{Result, Store, TenantTx, Uuid};
 
 /// How long a URL is valid. The client puts the files right after it asked for the URLs.
 const URL_LIFETIME: Duration = Duration::HOUR;
 /// The most characters of the end of a URL.
 const MAX_URL_BYTES: usize = 2_048;
 
-/// An upload that a URL permits.
+/// The end of a URL, before its token was looked up.
+#[derive(Debug, PartialEq)]
+pub struct UploadUrl {
+    pub file: UrlFile,
+    token: [u8; 32],
+}
+
+/// The file that a URL is for.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct PermittedUpload {
+pub struct UrlFile {
     pub tenant: TenantId,
-    pub key_id: Uuid,
     /// Name of the file in lists of uploads.
     pub name: String,
-    app: Option<String>,
-    file_bytes: u64,
-    symbol_bytes: Option<u64>,
-    /// When the URL ends, in seconds since 1970.
-    expires_at: i64,
 }
 
-impl PermittedUpload {
-    /// Permits a file of this name to a sender until some time after `now`.
-    pub fn for_sender(
-        sender: &FileSender,
-        tenant: &TenantId,
-        key_id: Uuid,
-        name: &str,
-        now: OffsetDateTime,
-    ) -> PermittedUpload {
-        PermittedUpload {
-            tenant: tenant.clone(),
-            key_id,
-            name: name.to_owned(),
-            app: sender.app.clone(),
-            file_bytes: sender.quota.bytes,
-            symbol_bytes: sender.quota.symbol_bytes,
-            expires_at: (now + URL_LIFETIME).unix_timestamp(),
-        }
+impl UploadUrl {
+    /// Makes the end of a URL for a file.
+    pub fn new(file: UrlFile, token: [u8; 32]) -> UploadUrl {
+        UploadUrl { file, token }
     }
 
-    /// Returns the sender that the URL permits.
-    pub fn to_sender(&self) -> FileSender {
-        FileSender {
-            owner: Owner::Tenant(self.tenant.clone()),
-            app: self.app.clone(),
-            quota: UploadQuota {
-                bytes: self.file_bytes,
-                symbol_bytes: self.symbol_bytes,
-                one_app: self.app.is_some(),
-            },
-        }
-    }
-
-    /// Returns the end of the URL. Returns None if the secret cannot be used.
-    pub fn to_url(&self, secret: &[u8]) -> Option<String> {
-        let text = serde_json::to_vec(self).ok()?;
-        let code = make_code(secret, &text)?.finalize().into_bytes();
-        Some(format!("{}.{}", URL_SAFE_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(code)))
-    }
-}
-
-/// The end of a URL before its code was compared.
-pub struct ClaimedUpload {
-    text: Vec<u8>,
-    code: Vec<u8>,
-    pub claim: PermittedUpload,
-}
-
-impl ClaimedUpload {
     /// Reads the end of a URL. Returns None if it has another form.
-    pub fn from_url(url: &str) -> Option<ClaimedUpload> {
-        let (text, code) = url.split_once('.').filter(|_| url.len() <= MAX_URL_BYTES)?;
-        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let claim = serde_json::from_slice(&text).ok()?;
-        Some(ClaimedUpload { code: URL_SAFE_NO_PAD.decode(code).ok()?, text, claim })
+    pub fn parse(text: &str) -> Option<UploadUrl> {
+        let (file, token) = text.split_once('.').filter(|_| text.len() <= MAX_URL_BYTES)?;
+        let file = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(file).ok()?).ok()?;
+        Some(UploadUrl { file, token: read_token(token)? })
     }
 
-    /// Returns the upload if this service made the code, and the URL has not ended.
-    pub fn verify(self, secret: &[u8], now: OffsetDateTime) -> Option<PermittedUpload> {
-        make_code(secret, &self.text)?.verify_slice(&self.code).ok()?;
-        (now.unix_timestamp() < self.claim.expires_at).then_some(self.claim)
+    /// Returns the text of the end of a URL. Returns None if the file has no JSON.
+    pub fn to_text(&self) -> Option<String> {
+        let file = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&self.file).ok()?);
+        Some(format!("{file}.{}", write_token(&self.token)))
+    }
+
+    /// Returns the hash by which the token is stored.
+    pub fn hash_token(&self) -> Vec<u8> {
+        hash_token(&self.token)
     }
 }
 
-fn make_code(secret: &[u8], text: &[u8]) -> Option<Hmac<Sha256>> {
-    Some(Hmac::<Sha256>::new_from_slice(secret).ok()?.chain_update(text))
+fn hash_token(token: &[u8; 32]) -> Vec<u8> {
+    Sha256::digest(token).to_vec()
 }
 
-/// Returns the hash of a key's secret. None if the key has ended, or its tenant may not upload.
-pub async fn find_secret(tx: &mut TenantTx, key_id: Uuid) -> Result<Option<Vec<u8>>> {
+/// Records a token of the tenant, which ends in an hour or with the key.
+pub async fn add_token(tx: &mut TenantTx, token: &[u8; 32], key_id: Uuid) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
-    let secret = sqlx::query_scalar!(
-        "SELECT k.secret_hash FROM api_keys k JOIN tenants t ON t.slug = k.tenant AND t.state = 'active'
-         WHERE k.tenant = $1 AND k.id = $2 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $3)
-           AND 'symbols:write' = ANY (k.scopes)",
+    sqlx::query!(
+        "INSERT INTO uploader_urls (tenant, token_hash, key_id, expires_at) VALUES ($1, $2, $3, $4)",
         tenant,
+        hash_token(token),
         key_id,
+        now + URL_LIFETIME
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The key that asked for a URL.
+#[derive(Debug)]
+pub struct UrlKey {
+    pub id: Uuid,
+    /// The app that it is for.
+    pub app: Option<String>,
+}
+
+/// Returns the key of a token. Returns None if the token or its key has ended, or the tenant may not upload.
+pub async fn find_key(tx: &mut TenantTx, token_hash: &[u8]) -> Result<Option<UrlKey>> {
+    let (connection, tenant, now) = tx.parts();
+    let key = sqlx::query_as!(
+        UrlKey,
+        "SELECT k.id, k.app FROM uploader_urls u
+         JOIN api_keys k ON k.tenant = u.tenant AND k.id = u.key_id
+         JOIN tenants t ON t.slug = k.tenant AND t.state = 'active'
+         WHERE u.tenant = $1 AND u.token_hash = $2 AND u.expires_at > $3 AND k.revoked_at IS NULL
+           AND (k.expires_at IS NULL OR k.expires_at > $3) AND 'symbols:write' = ANY (k.scopes)",
+        tenant,
+        token_hash,
         now
     );
-    Ok(secret.fetch_optional(connection).await?)
+    Ok(key.fetch_optional(connection).await?)
+}
+
+/// Deletes the rows of tokens that have ended. Returns their number.
+pub async fn purge_tokens(store: &Store) -> Result<u64> {
+    rows_before(store, "uploader_urls", store.now()).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
-
-    fn permitted() -> PermittedUpload {
-        let tenant = TenantId::new("acme").unwrap();
-        let quota = UploadQuota { bytes: 9, symbol_bytes: None, one_app: true };
-        let sender = FileSender {
-            owner: Owner::Tenant(tenant.clone()),
-            app: Some("com.example.shop".to_owned()),
-            quota,
-        };
-        PermittedUpload::for_sender(&sender, &tenant, Uuid::nil(), "Shop", NOW)
-    }
-
-    fn verified(url: &str, secret: &[u8], hours: i64) -> Option<PermittedUpload> {
-        ClaimedUpload::from_url(url)?.verify(secret, NOW + Duration::hours(hours))
-    }
-
     #[test]
-    fn a_url_permits_its_upload_for_a_while() {
-        let url = permitted().to_url(&[7; 32]).unwrap();
-        assert_eq!(verified(&url, &[7; 32], 0), Some(permitted()));
-        assert_eq!(verified(&url, &[7; 32], 1), None);
-        assert_eq!(verified(&url, &[8; 32], 0), None);
-    }
-
-    #[test]
-    fn a_changed_url_permits_nothing() {
-        let url = permitted().to_url(&[7; 32]).unwrap();
-        let (_, code) = url.split_once('.').unwrap();
-        let other = serde_json::to_vec(&PermittedUpload { file_bytes: 10, ..permitted() }).unwrap();
-        assert_eq!(verified(&format!("{}.{code}", URL_SAFE_NO_PAD.encode(other)), &[7; 32], 0), None);
-        for wrong in ["", ".", "a.b", &"a".repeat(3_000)] {
-            assert!(ClaimedUpload::from_url(wrong).is_none(), "{wrong}");
+    fn a_url_is_read_back_and_its_token_is_stored_as_a_hash() {
+        let file = UrlFile { tenant: TenantId::new("acme").unwrap(), name: "Shop".to_owned() };
+        let url = UploadUrl::new(file, [7; 32]);
+        let text = url.to_text().unwrap();
+        assert_eq!(UploadUrl::parse(&text).as_ref(), Some(&url));
+        assert!(url.hash_token() != [7; 32] && url.hash_token().len() == 32);
+        let cut = text.get(..text.len() - 1).unwrap();
+        for wrong in ["", ".", "a.b", cut, &format!("{text}0"), &"a".repeat(3_000)] {
+            assert_eq!(UploadUrl::parse(wrong), None, "{wrong}");
         }
     }
 }

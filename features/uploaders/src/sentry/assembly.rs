@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::reserve_bytes;
 use unslide_api::feature::sources::{SourceBundleUpload, StoredSources, source_feature};
-use unslide_api::feature::upload::{File, Permit, UploadQuota, receive_file};
+use unslide_api::feature::upload::{File, Permit, UploadQuota, receive_file, remove_object};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
 use unslide_runtime::Host;
@@ -308,9 +308,11 @@ async fn record_end(
 ) -> Result<(), Problem> {
     let (app, sha1, chunks) = (claimed.app.as_str(), claimed.file.sha1, &claimed.file.chunks);
     let mut tx = api.tenant(&claimed.tenant).await?;
+    let mut released = Vec::new();
     match end {
         Ok(AssemblyEnd::Stored(id)) => {
             store::finish_file(&mut tx, app, sha1, ChunkedFileState::Stored, Some(id), None).await?;
+            released = store::release_chunks(&mut tx, chunks).await?;
         }
         Ok(AssemblyEnd::Ignored(remark)) => {
             store::finish_file(&mut tx, app, sha1, ChunkedFileState::Ignored, None, Some(remark)).await?;
@@ -320,10 +322,11 @@ async fn record_end(
             // The bundle counts, and not its chunks as well.
             let remark = format!("{files} source files are stored");
             store::finish_file(&mut tx, app, sha1, ChunkedFileState::Ignored, None, Some(&remark)).await?;
+            released = store::release_chunks(&mut tx, chunks).await?;
         }
         Ok(AssemblyEnd::Lost(lost)) => {
             tracing::warn!(chunks = lost.len(), tenant = %claimed.tenant, "chunks are lost; their client has to send them again");
-            store::delete_chunks(&mut tx, &lost).await?;
+            released = store::delete_chunks(&mut tx, &lost).await?;
             store::delete_file(&mut tx, app, sha1).await?;
         }
         Err(problem) if may_pass(&problem) && claimed.attempts < MAX_ATTEMPTS => {
@@ -333,7 +336,7 @@ async fn record_end(
         // The chunks may be the cause: the client sends them again.
         Err(problem) if may_pass(&problem) => {
             tracing::warn!(error = %problem, tenant = %claimed.tenant, "a file could not be made of its chunks");
-            store::delete_chunks(&mut tx, chunks).await?;
+            released = store::delete_chunks(&mut tx, chunks).await?;
             store::delete_file(&mut tx, app, sha1).await?;
         }
         Err(problem) => {
@@ -343,6 +346,10 @@ async fn record_end(
         }
     }
     tx.commit().await?;
+    // An object that remains here goes later, because it is condemned.
+    for key in released {
+        remove_object(api, &key).await;
+    }
     Ok(())
 }
 

@@ -7,15 +7,17 @@ use crate::whole_file::{FileSender, acquire_upload_permit};
 use axum::body::Body;
 use axum::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
+use flate2::read::MultiGzDecoder;
 use futures::{StreamExt, TryStreamExt, stream};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Packing, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, parse_boundary,
-    pass_over, remove_object, run_detached, stream_field, unpack_limited,
+    Chunks, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, parse_boundary,
+    pass_over, remove_object, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem};
 use unslide_artifacts::Put;
@@ -99,7 +101,7 @@ impl<'c> ReceivedChunks<'c> {
                 continue;
             };
             let announced = announced_hash(field.file_name())?;
-            let chunk = read_chunk(field, form, announced).await?;
+            let chunk = read_chunk(self.api, self.tenant, field, form, announced).await?;
             left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
                 let detail =
                     format!("the chunks of a request, unpacked: the limit is {MAX_REQUEST_BYTES} bytes");
@@ -125,7 +127,9 @@ impl<'c> ReceivedChunks<'c> {
         let hashes: Vec<Sha1Hash> = group.keys().copied().collect();
         let mut tx = self.api.tenant(self.tenant).await?;
         let known = store::find_chunks(&mut tx, &hashes).await?;
-        group.retain(|sha1, _| !known.get(sha1).is_some_and(|chunk| chunk.is_lasting));
+        // A chunk that the request repeats would be stored twice and count once.
+        let is_stored = |sha1: &Sha1Hash| self.stored.iter().any(|chunk| chunk.sha1 == *sha1);
+        group.retain(|sha1, _| !known.get(sha1).is_some_and(|chunk| chunk.is_lasting) && !is_stored(sha1));
         if group.is_empty() {
             return Ok(());
         }
@@ -165,9 +169,11 @@ impl<'c> ReceivedChunks<'c> {
             );
             return Err(Problem::new(Kind::TooLarge, detail));
         }
-        store::add_chunks(&mut tx, &self.stored).await?;
+        let added = store::add_chunks(&mut tx, &self.stored).await?;
         tx.commit().await?;
-        self.stored.clear();
+        // Another request was faster with the others.
+        self.stored.retain(|chunk| !added.contains(&chunk.sha1));
+        self.remove_objects().await;
         Ok(())
     }
 
@@ -206,27 +212,49 @@ fn announced_hash(name: Option<&str>) -> Result<Sha1Hash, Problem> {
     })
 }
 
-/// Reads a chunk, unpacks it to at most [`MAX_CHUNK_BYTES`], and compares its hash.
+/// Reads a chunk, unpacks it to at most [`MAX_CHUNK_BYTES`], and compares its hash, within the tenant's share of the CPU.
 async fn read_chunk(
+    api: &Api,
+    tenant: &TenantId,
     field: multer::Field<'static>,
     form: ChunkForm,
     announced: Sha1Hash,
 ) -> Result<Bytes, Problem> {
-    let packed = stream_field(field, Kind::InvalidUpload);
-    let mut unpacked = match form {
-        ChunkForm::Raw => packed.boxed(),
-        ChunkForm::Gzip => unpack_limited(packed, Packing::Gzip, MAX_CHUNK_BYTES),
-    };
-    let (mut hash, mut bytes) = (Sha1::new(), BytesMut::new());
-    while let Some(piece) = unpacked.try_next().await? {
+    let mut packed = Box::pin(stream_field(field, Kind::InvalidUpload));
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = packed.try_next().await? {
         if bytes.len() as u64 + piece.len() as u64 > MAX_CHUNK_BYTES {
-            let detail = format!("the chunk {announced}: the limit is {MAX_CHUNK_BYTES} bytes");
-            return Err(Problem::new(Kind::TooLarge, detail));
+            return Err(too_large(announced));
         }
-        hash.update(&piece);
         bytes.extend_from_slice(&piece);
     }
-    let found = Sha1Hash::from_digest(hash);
+    let bytes = bytes.freeze();
+    api.cpu.run_for(tenant, move || unpack_chunk(bytes, form, announced)).await?
+}
+
+fn too_large(announced: Sha1Hash) -> Problem {
+    Problem::new(Kind::TooLarge, format!("the chunk {announced}: the limit is {MAX_CHUNK_BYTES} bytes"))
+}
+
+fn unpack_chunk(packed: Bytes, form: ChunkForm, announced: Sha1Hash) -> Result<Bytes, Problem> {
+    let bytes = match form {
+        ChunkForm::Raw => packed,
+        ChunkForm::Gzip => {
+            let mut unpacked = Vec::new();
+            let mut decoder = MultiGzDecoder::new(&packed[..]).take(MAX_CHUNK_BYTES + 1);
+            decoder.read_to_end(&mut unpacked).map_err(|error| {
+                Problem::new(
+                    Kind::InvalidUpload,
+                    format!("the chunk {announced}: damaged gzip data: {error}"),
+                )
+            })?;
+            unpacked.into()
+        }
+    };
+    if bytes.len() as u64 > MAX_CHUNK_BYTES {
+        return Err(too_large(announced));
+    }
+    let found = Sha1Hash::from_digest(Sha1::new().chain_update(&bytes));
     if found != announced {
         let detail = format!("the chunk {announced} arrived with the SHA-1 {found}");
         return Err(Problem::new(Kind::ChecksumMismatch, detail));
@@ -234,7 +262,7 @@ async fn read_chunk(
     if bytes.is_empty() {
         return Err(Problem::new(Kind::InvalidUpload, "a chunk is empty"));
     }
-    Ok(bytes.freeze())
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! whatever fails, its bytes go. The row goes first.
 
 use super::hash::{SHA1_BYTES, Sha1Hash};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use time::{Duration, OffsetDateTime};
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
@@ -148,29 +148,28 @@ pub async fn expect_chunks(tx: &mut TenantTx, keys: &[ObjectKey]) -> Result<()> 
     segments::condemn_at(tx, &keys, at).await
 }
 
-/// Records chunks. One that is there already stays, unless it expires soon.
-pub async fn add_chunks(tx: &mut TenantTx, chunks: &[NewChunk]) -> Result<()> {
+/// Records chunks. One that is there already stays, unless it expires soon. Returns the hashes of those with the new object.
+pub async fn add_chunks(tx: &mut TenantTx, chunks: &[NewChunk]) -> Result<HashSet<Sha1Hash>> {
     let hashes: Vec<Sha1Hash> = chunks.iter().map(|chunk| chunk.sha1).collect();
     let ids: Vec<Uuid> = chunks.iter().map(|chunk| chunk.object_id).collect();
     let sizes: Vec<i64> = chunks.iter().map(|chunk| to_row(chunk.size)).collect();
     let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
+    let added = sqlx::query_scalar!(
         "INSERT INTO uploader_chunks AS c (tenant, sha1, object_id, size, counted, expires_at)
          SELECT $1, n.sha1, n.object_id, n.size, true, $5
          FROM unnest($2::bytea[], $3::uuid[], $4::bigint[]) AS n (sha1, object_id, size)
          ON CONFLICT (tenant, sha1) DO UPDATE
          SET object_id = excluded.object_id, counted = true, expires_at = excluded.expires_at
-         WHERE c.expires_at <= $6",
+         WHERE c.expires_at <= $6 RETURNING sha1",
         tenant,
         &hash_rows(&hashes),
         &ids,
         &sizes,
         now + CHUNK_LIFETIME,
         now + CHUNK_RESERVE
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+    );
+    let added = added.fetch_all(connection).await?;
+    Ok(added.iter().filter_map(|sha1| Sha1Hash::from_bytes(sha1)).collect())
 }
 
 /// Counts the chunks of the tenant.
@@ -195,17 +194,36 @@ pub async fn set_counted(tx: &mut TenantTx, hashes: &[Sha1Hash], is_counted: boo
     Ok(())
 }
 
-/// Forgets chunks, for example because their objects are lost.
-pub async fn delete_chunks(tx: &mut TenantTx, hashes: &[Sha1Hash]) -> Result<()> {
+/// Forgets chunks, for example because their objects are lost. Returns the keys of their objects.
+pub async fn delete_chunks(tx: &mut TenantTx, hashes: &[Sha1Hash]) -> Result<Vec<ObjectKey>> {
+    let owner = tx.tenant()?;
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "DELETE FROM uploader_chunks WHERE tenant = $1 AND sha1 = ANY ($2)",
+    let rows = sqlx::query!(
+        "DELETE FROM uploader_chunks WHERE tenant = $1 AND sha1 = ANY ($2) RETURNING sha1, object_id",
         tenant,
         &hash_rows(hashes)
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+    );
+    let rows = rows.fetch_all(connection).await?;
+    let key = |sha1: &[u8], object_id| Some(chunk_key(&owner, object_id, Sha1Hash::from_bytes(sha1)?));
+    Ok(rows.iter().filter_map(|row| key(&row.sha1, row.object_id)).collect())
+}
+
+/// Forgets the chunks of a file that was made: the file counts, and they would be stored beside it without counting.
+/// Those of other files that wait stay, and count. Returns the keys of the objects of those that are forgotten.
+pub async fn release_chunks(tx: &mut TenantTx, hashes: &[Sha1Hash]) -> Result<Vec<ObjectKey>> {
+    set_counted(tx, hashes, true).await?;
+    let (connection, tenant, _) = tx.parts();
+    let unused = sqlx::query_scalar!(
+        "SELECT c.sha1 FROM uploader_chunks c
+         WHERE c.tenant = $1 AND c.sha1 = ANY ($2) AND NOT EXISTS (
+             SELECT FROM uploader_files f
+             WHERE f.tenant = $1 AND f.state = 'waiting' AND position(c.sha1 IN f.chunks) > 0)",
+        tenant,
+        &hash_rows(hashes)
+    );
+    let unused = unused.fetch_all(connection).await?;
+    let unused: Vec<Sha1Hash> = unused.iter().filter_map(|sha1| Sha1Hash::from_bytes(sha1)).collect();
+    delete_chunks(tx, &unused).await
 }
 
 /// A file with all its chunks, to be made.

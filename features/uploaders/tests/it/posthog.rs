@@ -73,7 +73,11 @@ async fn a_url_permits_one_tenant_until_its_key_ends() {
     let key = world.create_key("acme", &SCOPES).await;
     let (bytes, debug_id) = fixture("app");
     let url = world.set_url(&key, &debug_id).await;
+    // Who reads the database has the hash of the token, which permits nothing.
+    let (file, _) = url.rsplit_once('.').unwrap();
+    let stored = world.text("SELECT encode(token_hash, 'hex') FROM uploader_urls").await;
     for wrong in [
+        format!("{file}.{stored}"),
         format!("{url}a"),
         format!("{FOLDER}/symbol_sets/x"),
         url.replace("symbol_sets/ey", "symbol_sets/eY"),
@@ -86,6 +90,9 @@ async fn a_url_permits_one_tenant_until_its_key_ends() {
     assert_eq!(world.number("SELECT count(*) FROM uploads").await, 0);
     assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'upload.not_stored'").await, 1);
 
+    world.execute("UPDATE uploader_urls SET expires_at = now()").await;
+    assert_eq!(world.put_set(&url, container(5, &bytes)).await.status, 401);
+    let url = world.set_url(&key, &debug_id).await;
     world.execute("UPDATE api_keys SET revoked_at = now()").await;
     assert_eq!(world.put_set(&url, container(5, &bytes)).await.status, 401);
     let reader = world.create_key("acme", &[Scope::SymbolsRead]).await;

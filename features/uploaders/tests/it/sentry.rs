@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use unslide_model::TenantId;
 use unslide_store::keys::key_bytes;
 use unslide_store::tenants::QuotaLimits;
+use unslide_world::wait_until;
 
 /// The only entry of an answer.
 fn entry(answer: &Value) -> &Value {
@@ -49,6 +50,56 @@ async fn a_file_of_several_chunks_becomes_symbols_and_is_not_sent_again() {
     // The chunks no longer count beside the file.
     let counted = world.number("SELECT coalesce(sum(size), 0)::bigint FROM counted_files").await;
     assert_eq!(counted, bytes.len() as i64);
+    // Nor are they stored beside it.
+    assert_eq!(world.number("SELECT count(*) FROM uploader_chunks").await, 0);
+    assert_eq!(stored_chunks(&world, 0).await, 0);
+    let answer = world.assemble(&key, &declared).await.expect_status(200);
+    assert_eq!(entry(&answer)["state"], "ok");
+    world.stop().await;
+}
+
+/// Waits until the bucket has this number of chunks. Returns the number that it has.
+async fn stored_chunks(world: &UploadWorld, expected: usize) -> usize {
+    let mut found = 0;
+    wait_until(async || {
+        let objects = world.list_objects("acme").await;
+        found = objects.iter().filter(|key| key.contains("/chunks/")).count();
+        found == expected
+    })
+    .await;
+    found
+}
+
+/// The bytes that a tenant stores are those that count, whatever it sends again and deletes.
+#[tokio::test]
+async fn a_chunk_is_stored_once_and_stays_for_a_file_that_waits() {
+    let world = UploadWorld::start().await;
+    let key = world.create_key("acme", &SCOPES).await;
+    let large = vec![7; 8 << 20];
+    let twice = [Part::chunk(&large), Part::chunk(b"small"), Part::chunk(&large)];
+    assert_eq!(world.send_chunks(&key, &twice).await.status, 200);
+    assert_eq!(stored_chunks(&world, 2).await, 2);
+    world.execute("DELETE FROM uploader_chunks").await;
+
+    let (bytes, _) = fixture("app");
+    let chunks: Vec<&[u8]> = bytes.chunks(bytes.len() / 3 + 1).collect();
+    let parts: Vec<Part<'_>> = chunks.iter().map(|chunk| Part::chunk(chunk)).collect();
+    assert_eq!(world.send_chunks(&key, &parts).await.status, 200);
+    // Another file has the first chunk, and its turn comes later.
+    let waiting = format!(
+        "INSERT INTO uploader_files (tenant, app, sha1, name, chunks, file_use, one_app, file_limit, state, attempts, due_at,
+                                     updated_at)
+         VALUES ('acme', 'other', decode('{first}', 'hex'), 'other', decode('{first}', 'hex'), 'debug_file', false, 1000000,
+                 'waiting', 0, now() + interval '1 hour', now())",
+        first = sha1(chunks[0])
+    );
+    world.execute(&waiting).await;
+    let declared = declaration("app", &chunks);
+    world.assemble(&key, &declared).await.expect_status(200);
+    assert_eq!(entry(&world.finished(&key, &declared).await)["state"], "ok");
+    let kept = world.text("SELECT encode(sha1, 'hex') FROM uploader_chunks WHERE counted").await;
+    assert_eq!(kept, sha1(chunks[0]));
+    assert_eq!(world.number("SELECT count(*) FROM uploader_chunks").await, 1);
     world.stop().await;
 }
 

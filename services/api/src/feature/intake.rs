@@ -3,7 +3,8 @@
 pub use crate::http::observe::RequestId;
 pub use crate::http::server::ClientAddress;
 pub use crate::http::trace::TraceContext;
-pub use crate::limits::permits::{Caller, Reservation};
+pub use crate::limits::permits::Reservation;
+pub use crate::limits::slot::{Caller, RequestSlot};
 pub use crate::reports::ingest::{
     BodyForm, Bounds, Incoming, ReadBudget, ReceivedReport, ReportScope, list_refused, read_reports,
 };

@@ -1,7 +1,8 @@
 //! Lists of operations in forms other than JSON pages, such as files. Features add these forms.
 
 pub use crate::limits::answers::reserve_bytes;
-pub use crate::limits::permits::{RequestSlot, Reservation};
+pub use crate::limits::permits::Reservation;
+pub use crate::limits::slot::RequestSlot;
 pub use crate::list_tables::ListTable;
 pub use crate::requests::accept::parse_weights;
 

@@ -1,5 +1,6 @@
 //! Parts for operations of features that take files.
 
+pub use crate::limits::pace::ClientPace;
 pub use crate::limits::permits::Permit;
 pub use crate::limits::transactions::run_detached;
 pub use crate::operations::symbols::for_both_owners;

@@ -1,5 +1,6 @@
 //! Connections, and the layers that all requests and responses pass through.
 
+pub mod arriving_body;
 pub mod compress;
 pub mod documents;
 pub mod kept_body;

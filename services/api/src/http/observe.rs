@@ -1,10 +1,12 @@
 //! Layers of every request: an id, a span, a count, a limit on load, and problem details for every failure.
 
+use crate::http::arriving_body::ArrivingBody;
 use crate::http::linger;
 use crate::http::problem::{self, Kind, Problem};
-use crate::http::server::Crowded;
+use crate::http::server::{Crowded, Network};
 use crate::http::spans::RequestSpan;
 use crate::http::trace::request_id;
+use crate::limits::slot::RequestSlot;
 use crate::state::Api;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -107,11 +109,13 @@ pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next
         let detail = "Too many concurrent requests without a key from one address";
         return Problem::new(Kind::Overloaded, detail).retry_after(1).into_response();
     }
-    let slot = match api.permits.take_slot() {
+    let slot = match RequestSlot::take(&api.permits) {
         Ok(slot) => slot,
         Err(exhausted) => return Problem::from(exhausted).into_response(),
     };
     request.extensions_mut().insert(slot.clone());
+    let network = request.extensions().get::<Network>().copied();
+    let request = request.map(|body| ArrivingBody::wrap(body, slot.clone(), api.permits.clone(), network));
     let response = next.run(request).await;
     slot.release();
     response

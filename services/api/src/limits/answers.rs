@@ -1,7 +1,8 @@
 //! Memory accounting of responses. Bytes are reserved before a response is made or compressed, and released
 //! after its last byte is written.
 
-use super::permits::{Caller, Permits, RequestSlot, Reservation};
+use super::permits::{Permits, Reservation};
+use super::slot::{Caller, RequestSlot};
 use crate::http::compress;
 use crate::http::kept_body::KeptBody;
 use crate::http::problem::Problem;
@@ -68,7 +69,9 @@ pub async fn account_response(State(api): State<Api>, request: Request, next: Ne
     if reserved.is_empty() && bytes > 0 {
         match reserve_bytes(&api.permits, tenant, bytes) {
             Ok(reservation) => reserved.push(reservation),
-            Err(problem) if reads && matches!(caller, Caller::Tenant(_)) => return problem.into_response(),
+            Err(problem) if reads && !matches!(caller, Caller::Operator(_)) => {
+                return problem.into_response();
+            }
             // Work that is already done is answered anyway, and so are operators.
             Err(_) => return response,
         }

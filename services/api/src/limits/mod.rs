@@ -4,4 +4,5 @@ pub mod answers;
 pub mod charge;
 pub mod pace;
 pub mod permits;
+pub mod slot;
 pub mod transactions;

@@ -1,13 +1,13 @@
-//! Permits that requests hold while they run, with a limit for each tenant.
+//! Permits that requests hold while they run, with a limit for each tenant. [`slot`](super::slot) has the slot of a
+//! request among those that run.
 //!
 //! Some requests, bodies and database connections are reserved for operators' operations, so that operators
 //! can suspend tenants that use up all the rest.
 
 use crate::config::RequestLimits;
 use crate::http::problem::{Kind, Problem};
-use parking_lot::{Mutex, MutexGuard};
+use crate::http::server::Network;
 use prometheus::IntCounterVec;
-use std::sync::Arc;
 use unslide_model::{Stats, TenantId};
 use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
 
@@ -17,18 +17,27 @@ pub type TenantSemaphore = FairSemaphore<TenantId>;
 pub type Permit = FairPermit<TenantId>;
 /// A byte reservation of one tenant.
 pub type Reservation = ByteReservation<TenantId>;
+/// A semaphore that the networks of clients share.
+pub type NetworkSemaphore = FairSemaphore<Network>;
 
 /// Largest size of a JSON request body, in bytes.
 pub const JSON_BYTES: u64 = 1 << 20;
 /// Requests reserved for operators, beyond `requests`.
-const OPERATOR_REQUESTS: u64 = 16;
+pub(super) const OPERATOR_REQUESTS: u64 = 16;
 /// JSON bodies of the largest size that operators may send at the same time.
 const OPERATOR_BODIES: u64 = 4;
 /// Maximum number of streams, of all tenants and of one.
 const STREAMS_LIMIT: u32 = 256;
 const STREAMS_OF_TENANT: u32 = 16;
+/// The part of its tenant's requests and bodies that public keys, names keys and people before their sign-in may use.
+const PUBLIC_DIVISOR: u64 = 2;
+/// Bodies without a known key that may arrive at the same time, of all networks and of one.
+const KEYLESS_BODIES_LIMIT: u32 = 16;
+const KEYLESS_BODIES_OF_NETWORK: u32 = 2;
+/// Bodies with public keys that may arrive at the same time from one network. Tenants' shares bound them together.
+const PUBLIC_BODIES_OF_NETWORK: u32 = 8;
 /// Seconds after which a client may retry a request that found no permit.
-const RETRY_AFTER: u32 = 1;
+pub(super) const RETRY_AFTER: u32 = 1;
 
 impl From<Exhausted> for Problem {
     fn from(exhausted: Exhausted) -> Problem {
@@ -46,6 +55,12 @@ pub struct Permits {
     pub requests: TenantSemaphore,
     /// Requests of operators' operations when all other permits are taken.
     pub operator_requests: TenantSemaphore,
+    /// Requests with keys that are public, each of which holds a permit of `requests`, too.
+    pub public_requests: TenantSemaphore,
+    /// Bodies that arrive without a known key.
+    pub keyless_bodies: NetworkSemaphore,
+    /// Bodies that arrive with keys that are public.
+    pub arriving_public_bodies: NetworkSemaphore,
     /// Requests that wait because their client asked for it.
     pub waits: TenantSemaphore,
     /// Streams: responses that go on until their client leaves.
@@ -54,6 +69,8 @@ pub struct Permits {
     pub uploads: TenantSemaphore,
     /// Bodies in memory, in KiB.
     pub bodies: TenantSemaphore,
+    /// Bodies with keys that are public, in KiB, which hold permits of `bodies`, too.
+    public_bodies: TenantSemaphore,
     /// Bodies of operators' operations, in KiB.
     pub operator_bodies: TenantSemaphore,
     /// Responses in memory, in KiB.
@@ -119,6 +136,10 @@ impl Permits {
             let refused = refused.with_label_values(&[label]);
             TenantSemaphore::with_refusal_counter(name, small(all), small(percent(all).max(least)), refused)
         };
+        let public = |name, label, all: u64, least: u64| {
+            let (refused, share) = (refused.with_label_values(&[label]), percent(all).max(least));
+            TenantSemaphore::with_refusal_counter(name, small(all), small(share / PUBLIC_DIVISOR), refused)
+        };
         let reserved = |name, all: u64| TenantSemaphore::new(name, small(all), small(all));
         let body = limits.ingest_bytes.max(limits.ingest_unpacked_bytes).div_ceil(1_024);
         let bodies = body.saturating_mul(limits.bodies as u64);
@@ -128,11 +149,30 @@ impl Permits {
         Permits {
             requests: counted("requests", "requests", limits.requests as u64, 1),
             operator_requests: reserved("requests", OPERATOR_REQUESTS),
+            public_requests: public(
+                "requests with public keys",
+                "public_requests",
+                limits.requests as u64,
+                1,
+            ),
+            keyless_bodies: NetworkSemaphore::with_refusal_counter(
+                "request bodies without a key",
+                KEYLESS_BODIES_LIMIT,
+                KEYLESS_BODIES_OF_NETWORK,
+                refused.with_label_values(&["keyless_bodies"]),
+            ),
+            arriving_public_bodies: NetworkSemaphore::with_refusal_counter(
+                "request bodies with public keys",
+                u32::MAX,
+                PUBLIC_BODIES_OF_NETWORK,
+                refused.with_label_values(&["arriving_public_bodies"]),
+            ),
             waits: counted("waiting requests", "waits", limits.waits as u64, 1),
             streams: TenantSemaphore::new("streams", STREAMS_LIMIT, STREAMS_OF_TENANT),
             uploads: counted("uploads", "uploads", limits.uploads as u64, 1),
             // One body of the largest size always fits.
             bodies: counted("request bodies (KiB)", "bodies", bodies, body),
+            public_bodies: public("request bodies with public keys (KiB)", "public_bodies", bodies, body),
             operator_bodies: reserved("request bodies (KiB)", operator_bodies),
             answers: counted("answers (KiB)", "answers", limits.answer_bytes >> 10, 1),
             downloads: shared("symbol downloads", downloads as u64),
@@ -145,99 +185,13 @@ impl Permits {
         }
     }
 
-    /// Takes a slot among the running requests, before the request's tenant is known. If all are taken,
-    /// returns a slot that only an operator's operation can keep.
-    ///
-    /// # Errors
-    /// [`Exhausted::All`].
-    pub fn take_slot(&self) -> Result<RequestSlot, Exhausted> {
-        Ok(RequestSlot(Arc::new(Mutex::new(self.take_unassigned()?))))
-    }
-
-    fn take_unassigned(&self) -> Result<SlotState, Exhausted> {
-        let (permit, reserved) = match self.requests.try_acquire_unassigned(1) {
-            Ok(permit) => (permit, false),
-            Err(_) => (self.operator_requests.try_acquire_unassigned(1)?, true),
-        };
-        Ok(SlotState { caller: Caller::Unknown, permit: Some(permit), reserved })
-    }
-}
-
-/// A request's slot among the running requests. Its clones share the slot.
-#[derive(Clone, Debug)]
-pub struct RequestSlot(Arc<Mutex<SlotState>>);
-
-#[derive(Debug)]
-struct SlotState {
-    caller: Caller,
-    permit: Option<Permit>,
-    /// The slot is reserved for operators.
-    reserved: bool,
-}
-
-/// The caller of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
-    /// The key is not checked yet.
-    Unknown,
-    Tenant(TenantId),
-    /// An operator, with a key of this tenant, for an operation that only operators may use.
-    Operator(TenantId),
-}
-
-impl Caller {
-    /// Returns the tenant of the key, or None if it is not known yet.
-    #[must_use]
-    pub fn tenant(&self) -> Option<&TenantId> {
-        match self {
-            Caller::Unknown => None,
-            Caller::Tenant(tenant) | Caller::Operator(tenant) => Some(tenant),
-        }
-    }
-}
-
-impl RequestSlot {
-    /// Counts the request as this caller's. An operator's request takes nothing from its tenant's share.
+    /// Returns a reservation without bytes for a body with a key that is public. Such bodies together leave their tenant's
+    /// other senders the rest.
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub fn assign_caller(&self, permits: &Permits, caller: Caller) -> Result<(), Exhausted> {
-        let mut slot = self.lock_state();
-        if let Caller::Tenant(tenant) = &caller {
-            if slot.reserved {
-                // Takes a regular permit if one has been released since.
-                slot.permit = Some(permits.requests.try_acquire(tenant, 1)?);
-                slot.reserved = false;
-            } else if let Some(permit) = &mut slot.permit {
-                permit.assign_owner(tenant)?;
-            }
-        }
-        slot.caller = caller;
-        Ok(())
-    }
-
-    /// Returns the caller of the request.
-    #[must_use]
-    pub fn caller(&self) -> Caller {
-        self.lock_state().caller.clone()
-    }
-
-    /// Releases the slot, because the request has ended or only waits.
-    pub fn release(&self) {
-        self.lock_state().permit = None;
-    }
-
-    /// Takes a slot again for a request that was released before its key was known.
-    ///
-    /// # Errors
-    /// [`Exhausted::All`].
-    pub fn resume(&self, permits: &Permits) -> Result<(), Exhausted> {
-        *self.lock_state() = permits.take_unassigned()?;
-        Ok(())
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, SlotState> {
-        self.0.lock()
+    pub fn reserve_public_body(&self, tenant: &TenantId) -> Result<Reservation, Exhausted> {
+        Reservation::within(&self.public_bodies, &self.bodies, tenant)
     }
 }
 
@@ -278,58 +232,6 @@ pub(crate) mod tests {
             kind(permits.operator_bodies.try_acquire(&tenant("acme"), (4 << 10) + 1)),
             Some(Kind::TenantBusy)
         );
-    }
-
-    #[test]
-    fn a_slot_counts_for_its_tenant_until_it_is_released() {
-        let permits = permits(&RequestLimits { requests: 4, ..RequestLimits::default() });
-        let assigned = |name| {
-            let slot = permits.take_slot()?;
-            slot.assign_caller(&permits, Caller::Tenant(tenant(name))).map(|()| slot)
-        };
-        let first = assigned("acme").unwrap();
-        assert_eq!(kind(assigned("acme")), Some(Kind::TenantBusy));
-        assigned("umbrella").unwrap();
-        assert_eq!(permits.requests.held_permits(), 1);
-        first.release();
-        assert_eq!(permits.requests.held_permits(), 0);
-        assert_eq!(first.caller(), Caller::Tenant(tenant("acme")));
-        assigned("acme").unwrap();
-    }
-
-    #[test]
-    fn an_operator_has_a_slot_where_tenants_hold_all_of_them() {
-        let permits = permits(&RequestLimits { requests: 2, tenant_share: 50, ..RequestLimits::default() });
-        let assigned = |caller: Caller| {
-            let slot = permits.take_slot()?;
-            slot.assign_caller(&permits, caller).map(|()| slot)
-        };
-        let _held = ["acme", "umbrella"].map(|name| assigned(Caller::Tenant(tenant(name))).unwrap());
-        assert_eq!(kind(assigned(Caller::Tenant(tenant("wayne")))), Some(Kind::Overloaded));
-        let operators: Vec<_> =
-            (0..OPERATOR_REQUESTS).map(|_| assigned(Caller::Operator(tenant("acme"))).unwrap()).collect();
-        assert_eq!(permits.operator_requests.held_permits(), OPERATOR_REQUESTS);
-        assert_eq!(kind(permits.take_slot()), Some(Kind::Overloaded));
-        drop(operators);
-        assert_eq!(permits.operator_requests.held_permits(), 0);
-    }
-
-    #[test]
-    fn a_request_that_is_released_before_its_key_is_known_takes_nothing_until_it_resumes() {
-        let permits = permits(&RequestLimits { requests: 1, tenant_share: 100, ..RequestLimits::default() });
-        let slot = permits.take_slot().unwrap();
-        slot.release();
-        let other = permits.take_slot().unwrap();
-        other.assign_caller(&permits, Caller::Tenant(tenant("umbrella"))).unwrap();
-        // The rest is for operators only.
-        slot.resume(&permits).unwrap();
-        assert_eq!(
-            kind(slot.assign_caller(&permits, Caller::Tenant(tenant("acme")))),
-            Some(Kind::Overloaded)
-        );
-        other.release();
-        slot.assign_caller(&permits, Caller::Tenant(tenant("acme"))).unwrap();
-        assert_eq!((permits.requests.held_permits(), permits.operator_requests.held_permits()), (1, 0));
     }
 
     #[tokio::test]

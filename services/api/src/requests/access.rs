@@ -8,7 +8,7 @@
 
 use crate::http::problem::{Kind, Problem};
 use crate::http::server::{ClientAddress, ClientConnection};
-use crate::limits::permits::{Caller, RequestSlot};
+use crate::limits::slot::{Caller, RequestSlot};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;

@@ -55,11 +55,9 @@ impl Chunks {
                     Problem::new(Kind::BodyTimeout, format!("{} came", self.pace.describe_pace()))
                 })?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|_| {
-                Problem::new(
-                    Kind::IncompleteBody,
-                    format!("the connection ended after {} bytes of the body", self.seen),
-                )
+            let frame = frame.map_err(|error| {
+                let cut = || format!("the connection ended after {} bytes of the body", self.seen);
+                Problem::find_in_causes(&error).unwrap_or_else(|| Problem::new(Kind::IncompleteBody, cut()))
             })?;
             let Ok(data) = frame.into_data() else { continue };
             self.pace.record_progress(asked.elapsed(), data.len() as u64);

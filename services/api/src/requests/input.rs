@@ -1,7 +1,8 @@
 //! Path, query and JSON inputs with problems as their errors.
 
 use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::{Caller, JSON_BYTES, RequestSlot, Reservation};
+use crate::limits::permits::{JSON_BYTES, Reservation};
+use crate::limits::slot::{Caller, RequestSlot};
 use crate::requests::body::Chunks;
 use crate::state::Api;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -55,6 +56,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
         let limits = &api.limits;
         let mut reserved = match parts.extensions.get::<RequestSlot>().map(RequestSlot::caller) {
             Some(Caller::Tenant(tenant)) => Reservation::new(&api.permits.bodies, &tenant, 0)?,
+            Some(Caller::Public(tenant)) => api.permits.reserve_public_body(&tenant)?,
             Some(Caller::Operator(tenant)) => Reservation::new(&api.permits.operator_bodies, &tenant, 0)?,
             None | Some(Caller::Unknown) => {
                 return Err(Problem::internal("a body is read before its key"));

@@ -1,7 +1,8 @@
 //! Requests that wait for something because their client asked for it.
 
 use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::{Permit, RequestSlot};
+use crate::limits::permits::Permit;
+use crate::limits::slot::RequestSlot;
 use crate::state::Api;
 use std::time::Duration;
 use tokio::time::Instant;

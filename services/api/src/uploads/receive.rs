@@ -17,6 +17,7 @@ use unslide_archive::DETECTION_HEAD_BYTES;
 use unslide_artifacts::Put;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, Owner};
+use unslide_store::tenants::QuotaLimits;
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
 use utoipa::ToSchema;
 
@@ -38,15 +39,24 @@ impl UploadQuota {
     /// Returns the limits of a key. Uploads of system symbols by operators have no limit.
     #[must_use]
     pub fn from_access<P>(api: &Api, access: &Access<P>) -> UploadQuota {
-        let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
-        let (own, defaults) = (&access.principal.limits, &api.tenants);
         match access.symbol_owner() {
-            Owner::Tenant(_) => UploadQuota {
-                bytes: own_or(own.upload_bytes, defaults.upload_bytes),
-                symbol_bytes: Some(own_or(own.symbol_bytes, defaults.symbol_bytes)),
-                one_app: access.only_app().is_some(),
-            },
-            Owner::System => UploadQuota { bytes: defaults.upload_bytes, symbol_bytes: None, one_app: false },
+            Owner::Tenant(_) => {
+                UploadQuota::for_tenant(api, &access.principal.limits, access.only_app().is_some())
+            }
+            Owner::System => {
+                UploadQuota { bytes: api.tenants.upload_bytes, symbol_bytes: None, one_app: false }
+            }
+        }
+    }
+
+    /// Returns the limits of a tenant's sender.
+    #[must_use]
+    pub fn for_tenant(api: &Api, own: &QuotaLimits, one_app: bool) -> UploadQuota {
+        let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
+        UploadQuota {
+            bytes: own_or(own.upload_bytes, api.tenants.upload_bytes),
+            symbol_bytes: Some(own_or(own.symbol_bytes, api.tenants.symbol_bytes)),
+            one_app,
         }
     }
 }

@@ -283,13 +283,7 @@ impl BatchWriter {
             letters.push(dead_letter::skipped(&item.at, topic_id, stage, why));
         };
         for (item, why) in std::mem::take(&mut grouped.unreadable) {
-            tracing::error!(
-                kafka.topic = &*item.at.topic,
-                kafka.partition = item.at.partition,
-                kafka.offset = item.at.offset,
-                reason = why.reason,
-                "a record cannot be read: it is skipped and becomes a dead letter"
-            );
+            log_unreadable(item, &why);
             skip(item, DeadLetterStage::Read, why.reason, why.detail);
         }
         for (item, failure) in std::mem::take(&mut grouped.failed) {
@@ -444,4 +438,22 @@ fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {
 /// Returns the offset after the last of the items in each partition.
 fn end_offsets(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
     items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
+}
+
+/// Logs a record that cannot be read. One that came with a public key is no fault that an operator could mend: strangers
+/// could fill the log with errors.
+fn log_unreadable(item: &Item, why: &Unreadable) {
+    let record = &item.at;
+    let text = "a record cannot be read: it is skipped and becomes a dead letter";
+    if item.is_from_public_key {
+        tracing::debug!(kafka.record = ?record, reason = why.reason, "{text}");
+    } else {
+        tracing::error!(
+            kafka.topic = &*record.topic,
+            kafka.partition = record.partition,
+            kafka.offset = record.offset,
+            reason = why.reason,
+            "{text}"
+        );
+    }
 }

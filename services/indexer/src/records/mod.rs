@@ -79,6 +79,8 @@ pub struct Item {
     pub tenant: Option<TenantId>,
     /// The `traceparent` header, if spans are exported.
     pub traceparent: Option<String>,
+    /// An app sent the record with a public key: anyone may have.
+    pub is_from_public_key: bool,
     pub parsed: Parsed,
 }
 
@@ -200,7 +202,14 @@ fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
     let traceparent = record.headers.get_text(headers::TRACEPARENT).filter(|_| reading.has_spans);
-    Item { at: record.at.clone(), arrived_at, tenant, traceparent: traceparent.map(str::to_owned), parsed }
+    Item {
+        at: record.at.clone(),
+        arrived_at,
+        tenant,
+        traceparent: traceparent.map(str::to_owned),
+        is_from_public_key: record.headers.get_text(headers::SENDER_KEY).is_some(),
+        parsed,
+    }
 }
 
 pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {

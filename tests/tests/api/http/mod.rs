@@ -3,3 +3,4 @@
 mod attacks;
 mod bodies;
 mod service;
+mod strangers;

@@ -42,6 +42,7 @@ const APART: [&str; 50] = [
     "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",
+    "uploader_urls",
     "source_switches",
     "source_bundles",
     "group_views",

@@ -24,3 +24,21 @@ fn no_file_carries_the_notice_of_others() {
         wrong.join("\n")
     );
 }
+
+/// A tag of an action can be moved to other code, a commit cannot.
+#[test]
+fn the_actions_of_workflows_are_named_by_commit() {
+    let folder = std::fs::read_dir(top().join(".github/workflows")).unwrap();
+    let mut actions = 0;
+    for path in folder.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for action in text.lines().filter_map(|line| line.split_once("uses: ")).map(|(_, action)| action) {
+            let commit = action.split_once('@').map(|(_, name)| name.split(' ').next().unwrap_or_default());
+            let is_commit =
+                |name: &str| name.len() == 40 && name.bytes().all(|digit| digit.is_ascii_hexdigit());
+            assert!(commit.is_some_and(is_commit), "{}: {action}", path.display());
+            actions += 1;
+        }
+    }
+    assert!(actions > 0);
+}

@@ -66,6 +66,8 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', substr(sha256(''), 1, 20), md5('chunk')::uuid, 1, true, now());
      INSERT INTO uploader_files (tenant, app, sha1, name, chunks, file_use, one_app, file_limit, state, attempts, due_at, updated_at)
      VALUES ('acme', 'shop', substr(sha256(''), 1, 20), '', '', 'debug_file', false, 1, 'waiting', 0, now(), now());
+     INSERT INTO uploader_urls (tenant, token_hash, key_id, expires_at)
+     VALUES ('acme', sha256('token'), md5('key')::uuid, now());
      INSERT INTO group_views (tenant, id, owner, name, filter, created_by, created_at)
      VALUES ('acme', md5('view')::uuid, '', 'view', '{}', 'key', now());
      INSERT INTO live_event_counters (tenant, last) VALUES ('acme', 1);

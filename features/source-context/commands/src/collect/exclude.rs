@@ -3,16 +3,21 @@
 use std::path::Path;
 
 /// Files that usually hold secrets.
-const SECRET_FILES: [&str; 18] = [
+const SECRET_FILES: [&str; 23] = [
     ".env",
     ".env.*",
     "*.env",
     ".git",
+    ".git-credentials",
     ".netrc",
     ".npmrc",
     ".pypirc",
     ".aws",
+    ".docker",
+    ".gnupg",
+    ".kube",
     ".ssh",
+    "credentials*.json",
     "*.pem",
     "*.key",
     "*.p8",
@@ -67,9 +72,15 @@ mod tests {
 
     #[test]
     fn files_with_secrets_are_excluded_by_themselves() {
-        for secret in
-            [".env", "a/.ENV.production", "certs/a.p12", ".git/config", "App/Secrets.swift", "id_rsa"]
-        {
+        for secret in [
+            ".env",
+            "a/.ENV.production",
+            "certs/a.p12",
+            ".git/config",
+            ".kube/config",
+            "id_rsa",
+            "a/credentials.json",
+        ] {
             assert!(is_excluded(&[], secret), "{secret}");
         }
         for source in ["src/Cart.swift", "environment.c", "keyboard.c", "src/grid_view.m"] {

@@ -92,6 +92,19 @@ impl Problem {
         Problem::new(Kind::BodyTimeout, format!("the body took more than {} s", limit.as_secs()))
     }
 
+    /// Returns the problem among the causes of an error.
+    #[must_use]
+    pub fn find_in_causes(error: &(dyn Error + 'static)) -> Option<Problem> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(problem) = error.downcast_ref::<Problem>() {
+                return Some(problem.clone());
+            }
+            cause = error.source();
+        }
+        None
+    }
+
     /// Sets a `Retry-After` of `seconds`.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Problem {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Network of one client: an IPv4 address, or the first 64 bits of an IPv6 address, which is the range of one
 /// subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
 impl Network {

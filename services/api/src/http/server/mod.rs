@@ -5,7 +5,7 @@ mod client_stream;
 mod connections;
 mod unreadable_request;
 
-pub use client_address::{TrustedProxies, network_of_everything};
+pub use client_address::{Network, TrustedProxies, network_of_everything};
 pub use connections::ClientConnection;
 
 use crate::http::kept_body::KeptBody;
@@ -13,7 +13,6 @@ use crate::limits::pace::ClientPace;
 use crate::metrics::ConnectionMetrics;
 use axum::Router;
 use axum::body::Body;
-use client_address::Network;
 use client_stream::ClientStream;
 use connections::{Connections, OpenConnection};
 use http::{Request, Response};
@@ -150,6 +149,10 @@ async fn serve_connection(
         let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
+        // A proxy's own address is that of no client.
+        if let Some(address) = forwarded.or_else(|| proxies.is_none().then_some(peer)) {
+            request.extensions_mut().insert(Network::from_address(address));
+        }
         answer_request(
             app.clone(),
             request.map(Body::new),

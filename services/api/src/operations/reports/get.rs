@@ -4,7 +4,7 @@ use super::load::{body_of, find_report};
 use super::markdown::answer_markdown;
 use super::schemas::EnrichedReport;
 use crate::limits::answers::ReservedAnswer;
-use crate::limits::permits::RequestSlot;
+use crate::limits::slot::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};

@@ -1,6 +1,6 @@
 //! `GET /v1/symbols/uploads/{id}`.
 
-use crate::limits::permits::RequestSlot;
+use crate::limits::slot::RequestSlot;
 use crate::operations::prelude::*;
 use crate::requests::wait::{LONGEST_WAIT, Wait};
 use axum::Extension;
