@@ -164,7 +164,6 @@ mod tests {
             "photo.png",
             ".json",
             "1234.json",
-            "v",
             "v1.",
             "v1234",
             "v1p",

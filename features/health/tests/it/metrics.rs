@@ -261,12 +261,12 @@ async fn requests_are_counted_by_facts_about_their_connection() {
         let expected = [
             ("tls 1.3", 20.0, 0.25),
             ("network wifi", 15.0, 0.0),
-            ("connection new", 10.0, 0.0),
             ("connection reused", 10.0, 0.5),
+            ("connection new", 10.0, 0.0),
             ("network cellular", 5.0, 1.0),
             ("network expensive", 5.0, 1.0),
-            ("connection by proxy", 1.0, 0.0),
             ("network constrained", 1.0, 1.0),
+            ("connection by proxy", 1.0, 0.0),
         ];
         assert_eq!(rows, expected);
     }
