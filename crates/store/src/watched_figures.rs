@@ -23,7 +23,7 @@ pub struct WatchableFigure {
     pub name: String,
     /// `1` for a share from 0 to 1, else the symbol of its unit, such as `ms`.
     pub unit: &'static str,
-    /// True if it is counted for single hosts.
+    /// True if it is counted for single hosts and endpoints.
     pub has_hosts: bool,
     /// True if a change of it is known to be better or worse.
     pub is_comparable: bool,
@@ -40,6 +40,8 @@ pub struct FigureQuery<'t> {
     pub version: Option<&'t str>,
     /// The only host that counts; all values together if absent.
     pub host: Option<&'t str>,
+    /// The only endpoint that counts, in place of a host.
+    pub endpoint: Option<&'t str>,
     /// The days that count, from the first up to the second, which is not part of them.
     pub period: (Date, Date),
     /// The days that it is compared with, if it is.

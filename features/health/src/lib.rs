@@ -32,7 +32,7 @@ pub fn feature() -> Feature {
     }
 }
 
-/// The days of an app, and the endpoints of its requests.
+/// The days of an app, the endpoints of its requests, and its requests by one dimension.
 const TABLES: &[ListTable] = &[
     ListTable {
         path: "/v1/apps/{app}/health",
@@ -51,7 +51,20 @@ const TABLES: &[ListTable] = &[
                   connect_p50=/phases/request_connect/p50 tls_p50=/phases/request_tls/p50 \
                   first_byte_p50=/phases/request_first_byte/p50 sent_p50=/phases/request_sent/p50 \
                   sent_p95=/phases/request_sent/p95 received_p50=/phases/request_received/p50 \
-                  received_p95=/phases/request_received/p95",
+                  received_p95=/phases/request_received/p95 sent_sum=/phases/request_sent/sum \
+                  received_sum=/phases/request_received/sum",
+    },
+    ListTable {
+        path: "/v1/apps/{app}/network/{by}",
+        name: "network-requests",
+        has_pages: false,
+        columns: "value version name requests estimated failed total_p50=/phases/request_total/p50 \
+                  total_p95=/phases/request_total/p95 wait_p50=/phases/request_wait/p50 dns_p50=/phases/request_dns/p50 \
+                  connect_p50=/phases/request_connect/p50 tls_p50=/phases/request_tls/p50 \
+                  first_byte_p50=/phases/request_first_byte/p50 sent_p50=/phases/request_sent/p50 \
+                  sent_p95=/phases/request_sent/p95 received_p50=/phases/request_received/p50 \
+                  received_p95=/phases/request_received/p95 sent_sum=/phases/request_sent/sum \
+                  received_sum=/phases/request_received/sum",
     },
 ];
 

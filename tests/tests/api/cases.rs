@@ -252,6 +252,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),
         ("get_session", Case::new("/v1/sessions/s1?app=com.example.shop", Foreign::NotFound)),
         ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
+        ("list_network", Case::new("/v1/apps/com.example.shop/network/host", Foreign::NotFound)),
         ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
         ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),

@@ -9,6 +9,8 @@ use unslide_store::{Store, TenantTx, Uuid};
 
 /// The most independent observations that a rule may ask for.
 const MOST_LEAST_OBSERVATIONS: u32 = 1_000_000_000;
+/// The longest endpoint: a method, a host and a template.
+const MOST_ENDPOINT_BYTES: usize = 600;
 /// The largest threshold of a figure.
 const MOST_THRESHOLD: f64 = 1e15;
 
@@ -25,8 +27,13 @@ fn wrong_figure(store: &Store, figure: &WatchedFigure) -> Result<(), String> {
             "figure.name: no figure {name:?}; use a share such as out_of_memory_sessions, or a metric with a quantile such as launch_time_p90"
         ));
     };
-    if figure.host.is_some() && !known.has_hosts {
-        return Err(format!("figure.host: {} is not counted by host", figure.name));
+    for (place, chosen) in [("host", &figure.host), ("endpoint", &figure.endpoint)] {
+        if chosen.is_some() && !known.has_hosts {
+            return Err(format!("figure.{place}: {} is not counted by {place}", figure.name));
+        }
+    }
+    if figure.host.is_some() && figure.endpoint.is_some() {
+        return Err("figure.endpoint: an endpoint has its host in it; leave figure.host out".to_owned());
     }
     if figure.comparison == FigureComparison::Worse && !known.is_comparable {
         return Err(format!(
@@ -34,9 +41,13 @@ fn wrong_figure(store: &Store, figure: &WatchedFigure) -> Result<(), String> {
             figure.name
         ));
     }
-    for (name, text) in [("version", &figure.version), ("host", &figure.host)] {
-        if text.as_ref().is_some_and(|text| !is_text(text, 255)) {
-            return Err(format!("figure.{name}: 1 to 255 bytes, no control characters"));
+    for (name, text, limit) in [
+        ("version", &figure.version, 255),
+        ("host", &figure.host, 255),
+        ("endpoint", &figure.endpoint, MOST_ENDPOINT_BYTES),
+    ] {
+        if text.as_ref().is_some_and(|text| !is_text(text, limit)) {
+            return Err(format!("figure.{name}: 1 to {limit} bytes, no control characters"));
         }
     }
     if !(1..=MOST_FIGURE_DAYS).contains(&figure.days) {

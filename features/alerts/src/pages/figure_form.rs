@@ -43,6 +43,7 @@ pub fn usual_figure() -> WatchedFigure {
         comparison: FigureComparison::Above,
         version: None,
         host: None,
+        endpoint: None,
         days: 1,
         least_observations: 100,
         escalation: None,
@@ -64,6 +65,7 @@ pub fn read_figure(form: &SentForm) -> Result<Option<WatchedFigure>, Problem> {
         comparison: form.parse_word("comparison")?,
         version: form.get("version").map(str::to_owned),
         host: form.get("host").map(str::to_owned),
+        endpoint: form.get("endpoint").map(str::to_owned),
         days: form.parse_number("days")?.unwrap_or(usual.days),
         least_observations: form.parse_number("least_observations")?.unwrap_or(usual.least_observations),
         escalation,
@@ -89,7 +91,7 @@ pub fn describe_bound(figure: &WatchedFigure, threshold: f64) -> String {
         FigureComparison::Above | FigureComparison::Below => format!("{} {threshold}", figure.comparison),
         FigureComparison::Worse => "worse than before".to_owned(),
     };
-    let only = [&figure.version, &figure.host].into_iter().flatten();
+    let only = [&figure.version, &figure.host, &figure.endpoint].into_iter().flatten();
     let only: String = only.map(|name| format!(", {name}")).collect();
     format!(": {} {bound}{only}", figure.name)
 }

@@ -22,6 +22,7 @@ pub(super) async fn evaluate_figure(tx: &mut TenantTx, rule: &DueRule) -> Result
         app,
         version: figure.version.as_deref(),
         host: figure.host.as_deref(),
+        endpoint: figure.endpoint.as_deref(),
         period: now,
         before: (figure.comparison == FigureComparison::Worse).then_some(before),
     };

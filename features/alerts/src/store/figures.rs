@@ -40,6 +40,11 @@ pub struct WatchedFigure {
     #[schema(max_length = 255)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The only endpoint that counts, for figures of requests, in place of a host: method, host and template of the path, as
+    /// `GET /v1/apps/{app}/network` lists it.
+    #[schema(max_length = 600, example = "POST api.example.com/payment")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Days (UTC) that the figure is made of, today included, 1 to 28; 1 if absent.
     #[schema(minimum = 1, maximum = 28)]
     #[serde(default = "usual_days")]
@@ -72,9 +77,10 @@ fn usual_observations() -> u32 {
     100
 }
 
-/// Returns the figure, the app, the version and the host in one line.
+/// Returns the figure, the app, the version, and the host or endpoint in one line.
 pub(super) fn describe_target(figure: &WatchedFigure, app: &str) -> String {
     let version = figure.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let host = figure.host.as_ref().map(|host| format!(" at {host}")).unwrap_or_default();
-    format!("{} of {app}{version}{host}", figure.name)
+    let place = figure.endpoint.as_ref().or(figure.host.as_ref());
+    let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
+    format!("{} of {app}{version}{place}", figure.name)
 }

@@ -169,12 +169,13 @@ async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Re
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO alert_figures (rule, tenant, figure, comparison, version, host, days, least_observations,
-                                    escalate_to, escalate_minutes)
-         VALUES ($2, $1, $3, $4, $5, $6, $7, $8, $9, $10)
+                                    escalate_to, escalate_minutes, endpoint)
+         VALUES ($2, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (rule) DO UPDATE
          SET figure = EXCLUDED.figure, comparison = EXCLUDED.comparison, version = EXCLUDED.version,
              host = EXCLUDED.host, days = EXCLUDED.days, least_observations = EXCLUDED.least_observations,
-             escalate_to = EXCLUDED.escalate_to, escalate_minutes = EXCLUDED.escalate_minutes",
+             escalate_to = EXCLUDED.escalate_to, escalate_minutes = EXCLUDED.escalate_minutes,
+             endpoint = EXCLUDED.endpoint",
         tenant,
         rule,
         figure.name,
@@ -184,7 +185,8 @@ async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Re
         i32::from(figure.days),
         i32::try_from(figure.least_observations).unwrap_or(i32::MAX),
         figure.escalation.map(|escalation| escalation.rule),
-        figure.escalation.map(|escalation| i32::from(escalation.minutes))
+        figure.escalation.map(|escalation| i32::from(escalation.minutes)),
+        figure.endpoint
     )
     .execute(connection)
     .await?;
@@ -211,7 +213,7 @@ pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Ve
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT rule, figure, comparison AS "comparison: FigureComparison", version, host, days, least_observations,
-                  escalate_to, escalate_minutes
+                  escalate_to, escalate_minutes, endpoint
            FROM alert_figures WHERE tenant = $1 AND rule = ANY ($2)"#,
         tenant,
         rules
@@ -228,6 +230,7 @@ pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Ve
             comparison: row.comparison,
             version: row.version,
             host: row.host,
+            endpoint: row.endpoint,
             days: u8::try_from(row.days).unwrap_or(MOST_FIGURE_DAYS),
             least_observations: row.least_observations.unsigned_abs(),
             escalation,

@@ -1,6 +1,7 @@
 //! Rules that watch a figure: when they fire, who is told, and that a clock that moves escalates once.
 
 use crate::messages::{made, new_rule};
+use sqlx::Row;
 use time::Duration;
 use unslide_alerts::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use unslide_alerts::store::firings::{AlertFiring, acknowledge_firing, list_firings};
@@ -19,6 +20,7 @@ fn figure(name: &str, comparison: FigureComparison) -> WatchedFigure {
         comparison,
         version: None,
         host: None,
+        endpoint: None,
         days: 1,
         least_observations: 100,
         escalation: None,
@@ -123,7 +125,7 @@ async fn a_figure_that_is_worse_beyond_noise_fires() {
 }
 
 #[tokio::test]
-async fn quantiles_are_watched_by_version_and_by_host() {
+async fn quantiles_are_watched_by_version_by_host_and_by_endpoint() {
     let database = TestDatabase::new(&[ALERT_HOOK, HEALTH_HOOK]).await;
     // Of the values from 1 to 1,000 the 90th percentile is 900, and of ten times these 9,000.
     for (metric, version, dimension, host, factor) in [
@@ -131,6 +133,8 @@ async fn quantiles_are_watched_by_version_and_by_host() {
         ("launch_time", "1.9", "", "", 10.0),
         ("request_total", "2.0", "host", "api.example.com", 1.0),
         ("request_total", "2.0", "host", "cdn.example.com", 10.0),
+        ("request_total", "2.0", "endpoint", "GET api.example.com/cart", 1.0),
+        ("request_total", "2.0", "endpoint", "POST api.example.com/payment", 10.0),
     ] {
         let mut sketch = QuantileSketch::default();
         (1..=1_000).for_each(|value| sketch.add_value(f64::from(value) * factor, 1_000));
@@ -159,6 +163,21 @@ async fn quantiles_are_watched_by_version_and_by_host() {
         let rule = make_rule(&database, watched.clone(), threshold).await;
         assert_eq!(evaluate_now(&database, &rule).await, fires, "{watched:?} {threshold}");
     }
+    for (endpoint, fires) in [
+        ("GET api.example.com/cart", 0),
+        ("POST api.example.com/payment", 1),
+        ("api.example.com/payment", 0),
+        ("cdn.example.com", 0),
+    ] {
+        let watched =
+            WatchedFigure { endpoint: Some(endpoint.to_owned()), ..figure("request_total_p90", above) };
+        let rule = make_rule(&database, watched.clone(), 920.0).await;
+        assert_eq!(evaluate_now(&database, &rule).await, fires, "{watched:?}");
+    }
+    let said = database.rows("SELECT headline FROM alert_firings WHERE headline LIKE '%payment%'").await;
+    let said: Vec<String> = said.iter().map(|row| row.get(0)).collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].starts_with("request_total_p90 of shop at POST api.example.com/payment is "), "{said:?}");
 }
 
 #[tokio::test]

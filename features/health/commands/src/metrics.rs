@@ -41,6 +41,9 @@ pub struct Arguments {
 
 type AppVersion = (String, String);
 
+/// The sums of requests by one of their dimensions.
+type RequestTotals = BTreeMap<(AppVersion, String), MetricTotals>;
+
 /// The sums of one metric or host over the payloads.
 #[derive(Default)]
 struct MetricTotals {
@@ -79,9 +82,14 @@ struct PayloadTables {
     repeated: usize,
     seen: BTreeSet<(String, String, Date)>,
     metrics: BTreeMap<(AppVersion, MetricName), MetricTotals>,
-    hosts: BTreeMap<(AppVersion, String), MetricTotals>,
+    hosts: RequestTotals,
     /// By method, host and template of the path.
-    endpoints: BTreeMap<(AppVersion, String), MetricTotals>,
+    endpoints: RequestTotals,
+    /// By status or error.
+    results: RequestTotals,
+    protocols: RequestTotals,
+    /// By facts about the connection.
+    connections: RequestTotals,
     unread: BTreeMap<String, usize>,
 }
 
@@ -102,14 +110,21 @@ impl PayloadTables {
         }
         for request in &payload.requests {
             let failed = if request.failed { payload.weight } else { 0 };
-            let host = self.hosts.entry((version.clone(), request.host.clone())).or_default();
-            host.add_value(request.total_time(), payload.weight);
-            host.failed = host.failed.saturating_add(failed);
-            if let Some(endpoint) = &request.endpoint {
-                let endpoint = self.endpoints.entry((version.clone(), endpoint.clone())).or_default();
-                endpoint.add_value(request.total_time(), payload.weight);
-                endpoint.failed = endpoint.failed.saturating_add(failed);
+            let add = |totals: &mut RequestTotals, value: &str| {
+                let totals = totals.entry((version.clone(), value.to_owned())).or_default();
+                totals.add_value(request.total_time(), payload.weight);
+                totals.failed = totals.failed.saturating_add(failed);
+            };
+            add(&mut self.hosts, &request.host);
+            let named = [
+                (&mut self.endpoints, &request.endpoint),
+                (&mut self.results, &request.result),
+                (&mut self.protocols, &request.protocol),
+            ];
+            for (totals, value) in named {
+                value.iter().for_each(|value| add(totals, value));
             }
+            request.connection.iter().for_each(|fact| add(&mut self.connections, fact));
         }
         for key in &payload.unread {
             *self.unread.entry(key.clone()).or_default() += 1;
@@ -165,7 +180,7 @@ fn tables_to_json(tables: &PayloadTables) -> Value {
             "observations": to_observations(totals.weight), "p50": totals.quantile(0.5), "p95": totals.quantile(0.95),
         })
     });
-    let requests_by = |name: &str, tables: &BTreeMap<(AppVersion, String), MetricTotals>| {
+    let requests_by = |name: &str, tables: &RequestTotals| {
         let rows = tables.iter().map(|(((app, version), value), totals)| {
             json!({
                 "app": app, "version": version, name: value, "requests": to_observations(totals.weight),
@@ -176,7 +191,9 @@ fn tables_to_json(tables: &PayloadTables) -> Value {
     };
     json!({
         "payloads": tables.payloads, "repeated": tables.repeated, "metrics": metrics.collect::<Vec<_>>(),
-        "hosts": requests_by("host", &tables.hosts), "endpoints": requests_by("endpoint", &tables.endpoints), "unread": tables.unread,
+        "hosts": requests_by("host", &tables.hosts), "endpoints": requests_by("endpoint", &tables.endpoints),
+        "results": requests_by("result", &tables.results), "protocols": requests_by("protocol", &tables.protocols),
+        "connections": requests_by("connection", &tables.connections), "unread": tables.unread,
     })
 }
 
@@ -199,6 +216,11 @@ fn print_tables(tables: &PayloadTables) {
         &["APP", "VERSION", "ENDPOINT", "REQUESTS", "FAILED", "P50 MS", "P95 MS"],
         &tables.endpoints,
     );
+    print_requests(&["APP", "VERSION", "RESULT", "REQUESTS", "FAILED", "P50 MS", "P95 MS"], &tables.results);
+    print_requests(
+        &["APP", "VERSION", "CONNECTION", "REQUESTS", "FAILED", "P50 MS", "P95 MS"],
+        &tables.connections,
+    );
     if tables.repeated > 0 {
         note!(
             "{} of {} payloads have the id of an earlier one and count once",
@@ -207,14 +229,11 @@ fn print_tables(tables: &PayloadTables) {
         );
     }
     for (key, payloads) in &tables.unread {
-        note!(
-            "{} was not understood in {payloads} payloads: its language or unit is not known",
-            escape_line(key)
-        );
+        note!("{} was not understood in {payloads} payloads and is not counted", escape_line(key));
     }
 }
 
-fn print_requests(heads: &'static [&'static str], requests: &BTreeMap<(AppVersion, String), MetricTotals>) {
+fn print_requests(heads: &'static [&'static str], requests: &RequestTotals) {
     if requests.is_empty() {
         return;
     }

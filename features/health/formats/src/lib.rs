@@ -5,18 +5,25 @@
 
 #![expect(missing_docs, reason = "the fields and variants of a format say what they are by their names")]
 
+mod launch;
 mod measurement;
 mod metric_kit;
 mod name;
+mod path_template;
 mod payload;
 mod power;
 mod request;
+mod request_connection;
+mod request_error;
 mod samples;
+mod sent_item;
 #[cfg(test)]
 mod tests;
 
 pub use name::{MetricName, MetricUnit};
+pub use path_template::make_template;
 pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, WEIGHT_UNIT};
 pub use power::{BatteryMoment, BatteryPeriod, BatteryState};
-pub use request::{RequestTiming, make_template};
+pub use request::RequestTiming;
+pub use request_error::find_error_name;
 pub use samples::Sample;

@@ -5,6 +5,7 @@
 use super::MetricName;
 use super::measurement::parse_measurement_in_unit;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
+use super::sent_item::whole_count;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -78,7 +79,7 @@ pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
         let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
         let value = found.as_str().and_then(|text| parse_measurement_in_unit(text, metric.unit(), region));
         let Some(value) = value else {
-            into.record_unread(&format!("{group}.{key}"));
+            into.unread.record(&format!("{group}.{key}"));
             continue;
         };
         match totals.iter_mut().find(|(known, _)| *known == metric) {
@@ -89,31 +90,21 @@ pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
             None => totals.push((metric, value)),
         }
     }
-    totals.into_iter().for_each(|(metric, value)| into.add_sample(Sample { metric, value, count: 1 }));
+    for (metric, value) in totals {
+        into.add_sample(Sample { metric, value, count: 1 });
+    }
     for (group, key, metric) in HISTOGRAMS {
         let Some(found) = payload.get(group).and_then(|group| group.get(key)) else { continue };
         match read_histogram(found, metric, region, into) {
             true => into.measured_of(metric),
-            false => into.record_unread(&format!("{group}.{key}")),
+            false => into.unread.record(&format!("{group}.{key}")),
         }
     }
     for (group, key) in NOT_COUNTED {
         if payload.get(group).and_then(|group| group.get(key)).is_some() {
-            into.record_unread(&format!("{group}.{key}"));
+            into.unread.record(&format!("{group}.{key}"));
         }
     }
-}
-
-/// Reads a count, also one that a bridge has written with a fraction of zero.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a whole number within the range"
-)]
-fn whole_count(value: &Value) -> Option<u32> {
-    let number = value.as_f64()?;
-    let is_count = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
-    is_count.then_some(number as u32)
 }
 
 /// Reads a histogram's buckets, each with its middle. Returns true if all of them were read.
@@ -133,7 +124,7 @@ fn read_histogram(histogram: &Value, metric: MetricName, region: &str, into: &mu
     let mut whole = buckets.len() <= MOST_BUCKETS;
     for bucket in buckets.values().take(MOST_BUCKETS) {
         match read(bucket) {
-            Some(sample) => into.add_sample(sample),
+            Some(sample) => whole &= into.add_sample(sample),
             None => whole = false,
         }
     }

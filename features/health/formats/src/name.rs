@@ -211,6 +211,12 @@ impl MetricName {
         }
     }
 
+    /// Returns true for bytes that may be added up: what was sent, received or written.
+    #[must_use]
+    pub fn has_sum(self) -> bool {
+        self.unit() == MetricUnit::Bytes && self != MetricName::PeakMemory
+    }
+
     /// Returns true if it is computed from other metrics of a payload.
     #[must_use]
     pub fn is_derived(self) -> bool {

@@ -1,22 +1,19 @@
 //! One network request of a payload.
 
 use super::MetricName;
-use super::name::is_countable;
-use serde::Deserialize;
-use unslide_proto::event::{EventError, field_error};
+use super::path_template::{check_template, make_template};
+use super::request_connection::read_connection;
+use super::request_error::read_error;
+use super::samples::UnreadKeys;
+use super::sent_item::{SentItem, whole_count};
+use serde_json::Value;
 
 /// Characters of a host name (RFC 1035).
 const HOST_CHARS: usize = 253;
-/// The most bytes of a path that is read.
-const PATH_BYTES: usize = 2_048;
-/// The most segments of a template; those behind are one.
-const MOST_SEGMENTS: usize = 8;
-/// The most letters of a segment that stays in a template.
-const SEGMENT_LETTERS: usize = 24;
 /// The most characters of a method, a protocol and an error code.
 const WORD_CHARS: usize = 60;
-/// The segment of a template in place of any other.
-const ANY_SEGMENT: &str = "#";
+/// The word before the code of an error. Alone it is an error without a code that can be read.
+const ERROR_WORD: &str = "error";
 /// Requests with this status or a higher one have failed.
 const FIRST_FAILED_STATUS: u16 = 400;
 
@@ -24,12 +21,14 @@ const FIRST_FAILED_STATUS: u16 = 400;
 pub struct RequestTiming {
     /// The host, in lower case.
     pub host: String,
-    /// Method, host and [template](make_template) of the path, if the path is known.
+    /// Method, host and [template](make_template) of the path, or the template that the app sent.
     pub endpoint: Option<String>,
     /// The status, or the code of the error.
     pub result: Option<String>,
     /// The protocol, in lower case.
     pub protocol: Option<String>,
+    /// What is known of its connection, such as `network cellular`.
+    pub connection: Vec<&'static str>,
     /// True if no answer came, if its status is one of failure, or if the app counts it as failed.
     pub failed: bool,
     /// The values of [`MetricName::REQUEST_VALUES`].
@@ -45,178 +44,62 @@ impl RequestTiming {
     }
 }
 
-/// A request as JSON. Times are milliseconds.
-#[derive(Deserialize)]
-pub(super) struct SentRequest {
-    host: String,
-    path: Option<String>,
-    method: Option<String>,
-    status: Option<u16>,
-    error: Option<String>,
-    protocol: Option<String>,
-    #[serde(default)]
-    failed: bool,
-    wait: Option<f64>,
-    dns: Option<f64>,
-    connect: Option<f64>,
-    tls: Option<f64>,
-    first_byte: Option<f64>,
-    total: Option<f64>,
-    sent: Option<f64>,
-    received: Option<f64>,
-    redirects: Option<u32>,
-}
-
-impl SentRequest {
-    pub(super) fn parse_timing(&self) -> Result<RequestTiming, EventError> {
-        let host = self.host.trim_end_matches('.').to_ascii_lowercase();
-        let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
-        if !(1..=HOST_CHARS).contains(&host.len()) || !host.chars().all(fit) {
-            return Err(field_error(
-                "requests",
-                "need a host name: no scheme, no path, punycode for other characters",
-            ));
-        }
-        let values = [
-            self.wait,
-            self.dns,
-            self.connect,
-            self.tls,
-            self.first_byte,
-            self.total,
-            self.sent,
-            self.received,
-            self.redirects.map(f64::from),
-        ];
-        if values.into_iter().flatten().any(|value| !is_countable(value)) {
-            return Err(field_error("requests", "have a value that is negative or too large"));
-        }
-        let method = check_word("method", self.method.as_deref())?.map(|method| method.to_ascii_uppercase());
-        let endpoint = match &self.path {
-            Some(path) => {
-                let template = make_template(path)
-                    .ok_or_else(|| field_error("requests", "have a `path` that does not begin with `/`"))?;
-                let method = method.map(|method| format!("{method} ")).unwrap_or_default();
-                Some(format!("{method}{host}{template}"))
-            }
-            None => None,
-        };
-        let error = check_word("error", self.error.as_deref())?;
-        let is_failure = self.status.is_some_and(|status| status >= FIRST_FAILED_STATUS);
-        Ok(RequestTiming {
-            host,
-            endpoint,
-            result: error
-                .map(|error| format!("error {error}"))
-                .or(self.status.map(|status| status.to_string())),
-            protocol: check_word("protocol", self.protocol.as_deref())?
-                .map(|protocol| protocol.to_ascii_lowercase()),
-            failed: self.failed || is_failure || self.error.is_some(),
-            values,
-        })
+/// Reads a request. A member that is not understood is left out; without a host the request is.
+pub(super) fn read_request(sent: &Value, unread: &mut UnreadKeys) -> Option<RequestTiming> {
+    let request = SentItem::from_value("requests", sent, unread)?;
+    if request.get("host").is_none() {
+        request.record_unread("host", unread);
     }
+    let host = request.read("host", unread, |host| read_host(host.as_str()?))?;
+    let word = |value: &Value| check_word(value.as_str()?).map(str::to_owned);
+    let method = request.read("method", unread, word).map(|method| method.to_ascii_uppercase());
+    let template =
+        request.read("template", unread, |template| Some(check_template(template.as_str()?)?.to_owned()));
+    let path = request.read("path", unread, |path| make_template(path.as_str()?));
+    let endpoint = template.or(path).map(|template| {
+        let method = method.map(|method| format!("{method} ")).unwrap_or_default();
+        format!("{method}{host}{template}")
+    });
+    let status = request.read("status", unread, |status| u16::try_from(whole_count(status)?).ok());
+    let error = request.read("error", unread, read_error);
+    let has_error = request.get("error").is_some();
+    let failed = request.read("failed", unread, Value::as_bool).unwrap_or(false);
+    let result = match error {
+        Some(error) => Some(format!("{ERROR_WORD} {error}")),
+        None if has_error => Some(ERROR_WORD.to_owned()),
+        None => status.map(|status| status.to_string()),
+    };
+    let number = |key: &str, unread: &mut UnreadKeys| request.read_number(key, unread);
+    Some(RequestTiming {
+        host,
+        endpoint,
+        result,
+        protocol: request.read("protocol", unread, word).map(|protocol| protocol.to_ascii_lowercase()),
+        connection: read_connection(&request, unread),
+        failed: failed || has_error || status.is_some_and(|status| status >= FIRST_FAILED_STATUS),
+        values: [
+            number("wait", unread),
+            number("dns", unread),
+            number("connect", unread),
+            number("tls", unread),
+            number("first_byte", unread),
+            number("total", unread),
+            number("sent", unread),
+            number("received", unread),
+            request.read("redirects", unread, whole_count).map(f64::from),
+        ],
+    })
 }
 
-/// Returns a word of a few plain characters. A mail address, a query or a text of another script is refused.
-fn check_word(field: &str, word: Option<&str>) -> Result<Option<String>, EventError> {
-    let Some(word) = word else { return Ok(None) };
+/// Returns a host name in lower case.
+fn read_host(host: &str) -> Option<String> {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
+    ((1..=HOST_CHARS).contains(&host.len()) && host.chars().all(fit)).then_some(host)
+}
+
+/// Returns a word of a few plain characters, but not a mail address, a query or a text of another script.
+pub(super) fn check_word(word: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | ':' | ' ');
-    if !(1..=WORD_CHARS).contains(&word.len()) || !word.chars().all(is_plain) {
-        let problem = format!(
-            "have a `{field}` that needs 1 to {WORD_CHARS} letters, digits, or characters of `-._/: `"
-        );
-        return Err(field_error("requests", problem));
-    }
-    Ok(Some(word.to_owned()))
-}
-
-/// Returns a path without what tells persons or things apart: a segment stays if it is a word of up to 24 small letters
-/// with `-` or `_` between them, and becomes `#` otherwise. Leaves out the query and the fragment. Segments behind the
-/// eighth are one `#`. Returns `None` if the text is no path.
-#[must_use]
-pub fn make_template(path: &str) -> Option<String> {
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    let segments = path.strip_prefix('/').filter(|_| path.len() <= PATH_BYTES)?;
-    let mut template = String::new();
-    for (number, segment) in segments.split('/').filter(|segment| !segment.is_empty()).enumerate() {
-        template.push('/');
-        if number >= MOST_SEGMENTS {
-            template.push_str(ANY_SEGMENT);
-            break;
-        }
-        template.push_str(if is_word(segment) { segment } else { ANY_SEGMENT });
-    }
-    if template.is_empty() {
-        template.push('/');
-    }
-    Some(template)
-}
-
-fn is_word(segment: &str) -> bool {
-    let letters = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase());
-    segment.len() <= SEGMENT_LETTERS && segment.split(['-', '_']).all(letters)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_template_keeps_words_alone() {
-        for (path, expected) in [
-            ("/", Some("/")),
-            ("/orders", Some("/orders")),
-            ("/orders/1234/items/", Some("/orders/#/items")),
-            ("/v2/users/robin@example.com?token=abc", Some("/#/users/#")),
-            ("/Users/Robin#top", Some("/#/#")),
-            ("/order-items/sub_total", Some("/order-items/sub_total")),
-            ("/-/a--b/_c", Some("/#/#/#")),
-            ("/abcdefghijklmnopqrstuvwxyz", Some("/#")),
-            ("/%C3%A4/\u{e4}", Some("/#/#")),
-            ("/a/b/c/d/e/f/g/h/i/j/k", Some("/a/b/c/d/e/f/g/h/#")),
-            ("//a", Some("/a")),
-            ("orders", None),
-            ("", None),
-            ("https://example.com/a", None),
-        ] {
-            assert_eq!(make_template(path).as_deref(), expected, "{path}");
-        }
-        assert_eq!(make_template(&format!("/{}", "a/".repeat(2_000))), None);
-    }
-
-    /// Returns the template by a second implementation, a state machine over bytes.
-    fn machine_template(path: &str) -> String {
-        let (mut template, mut segments) = (String::new(), 0);
-        let (mut segment, mut after_letter, mut is_word) = (String::new(), false, true);
-        for byte in path.bytes().skip(1).chain([b'?']) {
-            match byte {
-                b'/' | b'?' | b'#' => {
-                    if !segment.is_empty() && segments <= MOST_SEGMENTS {
-                        let kept = is_word && after_letter && segment.len() <= SEGMENT_LETTERS;
-                        template += "/";
-                        template += if kept && segments < MOST_SEGMENTS { segment.as_str() } else { "#" };
-                        segments += 1;
-                    }
-                    (segment, after_letter, is_word) = (String::new(), false, true);
-                    if byte != b'/' {
-                        break;
-                    }
-                    continue;
-                }
-                b'a'..=b'z' => after_letter = true,
-                b'-' | b'_' if after_letter => after_letter = false,
-                _ => is_word = false,
-            }
-            segment.push(char::from(byte));
-        }
-        if template.is_empty() { "/".to_owned() } else { template }
-    }
-
-    proptest! {
-        #[test]
-        fn every_path_has_the_template_of_a_second_implementation(path in "/[-a-c01A/_?#]{0,60}") {
-            prop_assert_eq!(make_template(&path).unwrap(), machine_template(&path));
-        }
-    }
+    ((1..=WORD_CHARS).contains(&word.len()) && word.chars().all(is_plain)).then_some(word)
 }

@@ -5,8 +5,9 @@ use super::MetricName;
 use super::name::is_countable;
 
 pub(super) const MOST_BUCKETS: usize = 1_000;
-/// Keys that a payload names which could not be read.
+/// Keys of a payload that are recorded because they could not be read.
 const MOST_UNREAD: usize = 20;
+const MOST_OBSERVATIONS: u64 = 1_000_000;
 /// The least running time of an app for rates per hour.
 const LEAST_RUNNING_MILLIS: f64 = 60_000.0;
 
@@ -19,11 +20,28 @@ pub struct Sample {
     pub count: u32,
 }
 
+/// The names of what could not be read, each once.
+#[derive(Default)]
+pub(super) struct UnreadKeys(Vec<String>);
+
+impl UnreadKeys {
+    pub(super) fn record(&mut self, key: &str) {
+        if self.0.len() < MOST_UNREAD && !self.0.iter().any(|known| known == key) {
+            self.0.push(key.to_owned());
+        }
+    }
+
+    pub(super) fn into_keys(self) -> Vec<String> {
+        self.0
+    }
+}
+
 /// Collects the values that are read.
 #[derive(Default)]
 pub(super) struct PayloadBuilder {
     pub(super) samples: Vec<Sample>,
-    pub(super) unread: Vec<String>,
+    pub(super) unread: UnreadKeys,
+    observations: u64,
     /// Whether hangs were measured, be it that there was none.
     hangs_measured: bool,
     /// Percent of the battery that were used in the period, without a charger.
@@ -72,17 +90,19 @@ impl PayloadBuilder {
         }
     }
 
-    /// Adds a sample, unless its count is 0.
-    pub(super) fn add_sample(&mut self, sample: Sample) {
-        if sample.count > 0 {
-            self.samples.push(sample);
-        }
+    /// Adds a sample, unless its count is 0. Returns false if the payload has too many observations to add it.
+    pub(super) fn add_sample(&mut self, sample: Sample) -> bool {
+        self.add_samples(&[sample])
     }
 
-    /// Notes a key with a value that was not understood.
-    pub(super) fn record_unread(&mut self, key: &str) {
-        if self.unread.len() < MOST_UNREAD {
-            self.unread.push(key.to_owned());
+    /// Adds all samples with a count, or none. Returns false if the payload has too many observations to add them.
+    pub(super) fn add_samples(&mut self, samples: &[Sample]) -> bool {
+        let observations: u64 = samples.iter().map(|sample| u64::from(sample.count)).sum();
+        if self.observations.saturating_add(observations) > MOST_OBSERVATIONS {
+            return false;
         }
+        self.observations += observations;
+        self.samples.extend(samples.iter().filter(|sample| sample.count > 0));
+        true
     }
 }

@@ -18,7 +18,7 @@ pub struct BreakdownQuery {
     /// Name of the metric, such as `launch_time`.
     #[param(example = "launch_time")]
     pub metric: String,
-    /// The dimension. By `host` there are only metrics of requests.
+    /// The dimension. Only requests have metrics by `host`, `endpoint`, `result`, `protocol` and `connection`.
     #[param(inline)]
     pub by: MetricDimension,
     /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
@@ -26,7 +26,7 @@ pub struct BreakdownQuery {
     pub days: Option<u32>,
 }
 
-/// One metric of a version by device model, by OS version or by host.
+/// One metric of a version by one dimension.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct MetricBreakdown {
     /// Bundle identifier of the app.
@@ -41,11 +41,11 @@ pub struct MetricBreakdown {
     /// The unit of its values: `ms`, `B`, `ms/s`, `fps`, `J`, `ms/h`, `B/h`, `J/h` or `1/h`.
     #[schema(example = "ms")]
     pub unit: &'static str,
-    /// The dimension: `host`, `model` or `os_version`.
+    /// The dimension.
     #[schema(value_type = String, example = "model")]
     pub by: MetricDimension,
-    /// Figures by device model, OS version or host, those with the most observations first. Observations that name none
-    /// are left out.
+    /// Figures of each value of the dimension, those with the most observations first. Observations that name none are left
+    /// out.
     #[schema(max_items = 200)]
     pub values: Vec<DimensionFigures>,
 }
@@ -54,8 +54,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Break a metric of a version down
 ///
-/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version or by host; of
-/// `requests`, the share that failed. Clients send metrics with `POST /v1/metrics`.
+/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version or, of requests, by host,
+/// endpoint, result, protocol or connection; of bytes also their sum, and of `requests` the share that failed. Clients send metrics with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/breakdown", tag = "apps", operation_id = "break_down_metric",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), BreakdownQuery),
     responses((status = 200, description = "The figures.", body = MetricBreakdown), Failures),

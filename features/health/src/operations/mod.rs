@@ -23,5 +23,6 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(versions::compare_versions))
         .routes(routes!(metric_breakdown::break_down_metric))
         .routes(routes!(network::get_network))
+        .routes(routes!(network::list_network))
         .routes(routes!(memory_limits::list_memory_limits))
 }

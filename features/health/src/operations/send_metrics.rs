@@ -30,9 +30,9 @@ pub struct SentMetrics {
     /// The payloads that were refused while these were accepted.
     #[schema(max_items = 1000)]
     pub refused: Vec<RefusedElement>,
-    /// Keys of MetricKit with a value that was not understood, because of its language or its unit. All other keys
-    /// are counted.
-    #[schema(max_items = 20, example = json!(["cpuMetrics.cumulativeCPUTime"]))]
+    /// Members of the payloads with a value that was not understood, such as `requests.path`, and keys of MetricKit whose
+    /// language or unit is not known. Everything else is counted.
+    #[schema(max_items = 20, example = json!(["cpuMetrics.cumulativeCPUTime", "battery.start.level"]))]
     pub unread: Vec<String>,
 }
 
@@ -59,7 +59,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// payload is counted once, by its `id`. A period that ended more than 30 days before its payload arrives, or before the
 /// tenant's retention, is not counted: `too_old` has their number.
 ///
-/// A payload that can't be read or is of another app than the key's refuses no other: `refused` lists it, and it becomes a
+/// A value that is not understood refuses nothing: it is left out, and `unread` names it. A payload that can't be read, such as
+/// one without `id`, or is of another app than the key's refuses no other: `refused` lists it, and it becomes a
 /// dead letter with the same reason. If no payload is accepted, the answer is the problem of the first, and nothing is kept.
 /// With `Prefer: handling=strict` one such payload refuses the whole request. A request costs as much as one of session
 /// events.

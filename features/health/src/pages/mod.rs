@@ -5,6 +5,7 @@ mod memory_limit;
 mod metric_breakdown;
 mod overview;
 mod prelude;
+mod request_tables;
 mod shares;
 mod values;
 mod version_column;

@@ -1,11 +1,12 @@
 //! `/console/health`: the health of each version of an app, compared with the version before.
 
 use super::prelude::*;
+use super::request_tables::{RequestTable, build_request_tables};
 use super::values::{COLUMNS, column_metric, format_share, format_value, whole};
 use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures::comparison::ChangeVerdict;
 use crate::store::figures::memory_limits::{self, MemoryLimit};
-use crate::store::figures::requests::{self, AppRequests, RequestFigures};
+use crate::store::figures::requests::{self, RequestFigures, RequestFilter};
 use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, VersionSignals};
 use crate::store::{figures, measured_apps};
 use time::Date;
@@ -40,13 +41,6 @@ struct HealthPage {
     /// Notes on the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
     limits: Vec<MemoryLimit>,
-}
-
-/// Requests by one of their dimensions.
-struct RequestTable {
-    heading: &'static str,
-    column: &'static str,
-    rows: Vec<RequestFigures>,
 }
 
 struct HealthRow {
@@ -144,7 +138,9 @@ pub async fn render_page(
     let [days, _] = figures::compared_periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } =
         signals::compare_version_signals(&mut tx, &app, days).await?;
-    let found_requests = requests::compare_app_requests(&mut tx, &app, None, days).await?;
+    let found_requests =
+        requests::compare_app_requests(&mut tx, RequestFilter { app: &app, version: None, period: days })
+            .await?;
     let dropped = app_signals::list_drops(&mut tx, &app, days).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     tx.rollback();
@@ -167,18 +163,6 @@ pub async fn render_page(
         requests: build_request_tables(found_requests),
         limits,
     })
-}
-
-/// Returns a table for each dimension that requests have values of.
-fn build_request_tables(found: AppRequests) -> Vec<RequestTable> {
-    let hosts = found.hosts.into_iter().map(RequestFigures::from).collect();
-    let tables = [
-        RequestTable { heading: "Network requests by host", column: "Host", rows: hosts },
-        RequestTable { heading: "Network requests by path", column: "Path", rows: found.endpoints },
-        RequestTable { heading: "Network requests by result", column: "Result", rows: found.results },
-        RequestTable { heading: "Network requests by protocol", column: "Protocol", rows: found.protocols },
-    ];
-    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Returns notes on the figures.
@@ -279,6 +263,12 @@ fn count_requests(row: &RequestFigures) -> String {
 fn format_phase(row: &RequestFigures, phase: &str) -> Option<String> {
     let found = row.phases.iter().find(|found| found.phase == phase)?;
     Some(format!("{} · {}", format_value(found.unit, found.p50), format_value(found.unit, found.p95)))
+}
+
+/// Returns the bytes of all requests together; `None` if no size was measured.
+fn format_sum(row: &RequestFigures, phase: &str) -> Option<String> {
+    let found = row.phases.iter().find(|found| found.phase == phase)?;
+    Some(format!("{} in all", format_value(found.unit, found.sum?)))
 }
 
 #[cfg(test)]

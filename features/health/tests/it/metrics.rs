@@ -6,7 +6,7 @@ use time::{Date, Duration};
 use unslide_harness::database::{TestDatabase, acme, start, umbrella};
 use unslide_health::store::figures::comparison::ChangeVerdict;
 use unslide_health::store::figures::metric_breakdown::{self, DimensionFigures};
-use unslide_health::store::figures::requests;
+use unslide_health::store::figures::requests::{self, FoldedRequests, RequestFilter};
 use unslide_health::store::figures::signals::{self, SignalFigure};
 use unslide_health::store::metrics::{MOST_VALUES, MOST_VERSIONS, MetricArrival, MetricDimension, OTHER};
 use unslide_health_formats::MetricName;
@@ -16,6 +16,11 @@ use unslide_store::gateway_events::EventOutcome;
 
 fn period() -> (Date, Date) {
     ((start() - Duration::days(13)).date(), (start() + Duration::DAY).date())
+}
+
+/// Filters the requests of the app, perhaps those of one version.
+fn filter(version: Option<&str>) -> RequestFilter<'_> {
+    RequestFilter { app: APP, version, period: period() }
 }
 
 fn figure<'s>(signals: &'s [SignalFigure], signal: &str, statistic: &str) -> &'s SignalFigure {
@@ -47,7 +52,7 @@ async fn a_payload_counts_once_however_often_it_comes() {
         "of another day"
     );
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = requests::compare_hosts(&mut tx, APP, Some("1.0"), period()).await.unwrap().hosts;
+    let hosts = requests::compare_hosts(&mut tx, filter(Some("1.0"))).await.unwrap();
     assert_eq!((hosts.len(), hosts[0].host.as_str(), hosts[0].requests), (1, "api.example.com", 2.0));
     assert_eq!(expire_features(&mut tx, Date::MAX, 1).await.unwrap(), 1);
     assert_eq!(expire_features(&mut tx, Date::MAX, 10).await.unwrap(), 1);
@@ -111,7 +116,7 @@ async fn what_was_sampled_counts_as_many_as_it_stands_for() {
     )
     .await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let hosts = requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    let hosts = requests::compare_hosts(&mut tx, filter(None)).await.unwrap();
     assert_eq!((hosts[0].requests, hosts[0].estimated), (11.0, true));
     let versions = signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions;
     assert!(figure(&versions[0].signals, "launch_time", "p50").estimated);
@@ -142,15 +147,129 @@ async fn hosts_beyond_a_bound_count_together() {
     let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host'";
     assert_eq!(database.number(hosts).await, i64::try_from(MOST_VALUES).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts;
+    let found = requests::compare_hosts(&mut tx, filter(None)).await.unwrap();
     assert_eq!(found.len(), requests::MOST_HOSTS);
     assert_eq!((found[0].host.as_str(), found[0].requests), (OTHER, 200.0));
-    // One payload alone makes fewer.
-    let mut one = many(0, 30);
+    // One payload alone may name as many.
+    let mut one = many(0, MOST_VALUES + 30);
     one["version"] = "9.9".into();
     store_payloads_for(&database, &acme(), &[payload("one", 0, &one)]).await;
     let hosts = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'host' AND version = '9.9'";
-    assert_eq!(database.number(hosts).await, 21);
+    assert_eq!(database.number(hosts).await, i64::try_from(MOST_VALUES).unwrap() + 1);
+}
+
+/// What comes at the end of a session is lost if the order decides: the payment comes after all else, and fails.
+#[tokio::test]
+async fn the_endpoints_with_the_most_requests_and_failures_have_rows_of_their_own() {
+    let database = database().await;
+    let rare = |n: usize| {
+        let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).unwrap());
+        format!("/{}{}", letter(n / 26), letter(n))
+    };
+    let request = |path: &str, status: u16| json!({"host": "a.example.com", "path": path, "status": status, "protocol": "h2"});
+    let mut requests: Vec<Value> = (0..MOST_VALUES + 50).map(|n| request(&rare(n), 200)).collect();
+    requests.extend([request("/payment", 503), request("/checkout", 200), request("/checkout", 200)]);
+    store_payloads_for(&database, &acme(), &[payload("m1", 0, &json!({ "requests": requests }))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = requests::compare_requests(&mut tx, filter(None), MetricDimension::Endpoint).await.unwrap();
+    let named = |path: &str| {
+        let row = found.figures.iter().find(|row| row.value == format!("a.example.com{path}"));
+        row.map(|row| (row.requests, row.failed))
+    };
+    assert_eq!(named("/checkout"), Some((2.0, 0.0)), "most requests");
+    assert_eq!(named("/payment"), Some((1.0, 1.0)), "of those with one the failed ones");
+    assert_eq!(named(&rare(0)), Some((1.0, 0.0)));
+    assert_eq!(named(&rare(MOST_VALUES + 49)), None);
+    let other = found.figures.iter().find(|row| row.value == OTHER).unwrap().requests;
+    assert_eq!(other, 52.0);
+    let folded = FoldedRequests { by: MetricDimension::Endpoint, other, unlisted: 1 };
+    assert_eq!(found.folded, Some(folded));
+    let all = requests::compare_app_requests(&mut tx, filter(None)).await.unwrap();
+    assert_eq!((all.folded, all.results.len(), all.protocols.len()), (vec![folded], 2, 1));
+    drop(tx);
+    // Results and models of one payload or batch follow the same rule.
+    let results: Vec<Value> =
+        (0..300_u16).map(|n| request("/a", n)).chain([request("/a", 599), request("/a", 599)]).collect();
+    store_payloads_for(&database, &acme(), &[payload("m2", 1, &json!({ "requests": results }))]).await;
+    let own = "SELECT observations::bigint FROM metric_days WHERE dimension = 'result' AND value = '599' \
+               AND metric = 'requests'";
+    assert_eq!(database.number(own).await, 2);
+    let device = |n: usize| {
+        let name = if n > MOST_VALUES { "Mac999".to_owned() } else { format!("Mac{n:03}") };
+        payload(&format!("d{n}"), 2, &json!({ "device": name }))
+    };
+    store_payloads_for(&database, &acme(), &(0..MOST_VALUES + 5).map(device).collect::<Vec<_>>()).await;
+    let own = "SELECT observations::bigint FROM metric_days WHERE dimension = 'model' AND value = 'Mac999' \
+               AND metric = 'launch_time'";
+    assert_eq!(database.number(own).await, 4);
+}
+
+/// The truth is a sum over what is sent, each with its weight.
+#[tokio::test]
+async fn bytes_are_added_up_by_endpoint_and_version() {
+    let database = database().await;
+    let mut truth = std::collections::BTreeMap::<(String, String), f64>::new();
+    let mut arrivals = Vec::new();
+    for n in 0..60_u32 {
+        let (version, path) = (["1.0", "2.0"][n as usize % 2], ["/cart", "/feed", "/login"][n as usize % 3]);
+        let (received, sampled) = (100 * n * n + 7, if n % 5 == 0 { 0.5 } else { 1.0 });
+        let endpoint = format!("GET api.example.com{path}");
+        *truth.entry((endpoint, version.to_owned())).or_default() += f64::from(received) / sampled;
+        arrivals.push(payload(
+            &format!("m{n}"),
+            i64::from(n % 3),
+            &json!({"version": version, "sampled": sampled,
+                "requests": [{"host": "api.example.com", "path": path, "method": "GET", "received": received}]}),
+        ));
+    }
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let found = requests::list_requests_by_version(&mut tx, filter(None), MetricDimension::Endpoint);
+    let found = found.await.unwrap();
+    assert_eq!((found.figures.len(), found.folded), (truth.len(), None));
+    for row in &found.figures {
+        let phase = |name: &str| row.phases.iter().find(|phase| phase.phase == name);
+        let sum = phase("request_received").unwrap().sum.unwrap();
+        let expected = truth[&(row.value.clone(), row.version.clone().unwrap())];
+        assert!((sum / expected - 1.0).abs() < 0.011, "{row:?} {expected}");
+    }
+    let by = MetricDimension::Endpoint;
+    let broken =
+        metric_breakdown::break_down(&mut tx, APP, "1.0", MetricName::RequestReceived, by, period()).await;
+    let cart = truth[&("GET api.example.com/cart".to_owned(), "1.0".to_owned())];
+    let broken = broken.unwrap();
+    let sum = broken.iter().find(|row| row.value.ends_with("/cart")).unwrap().sum.unwrap();
+    assert!((sum / cart - 1.0).abs() < 0.011);
+}
+
+/// The truth is a count over the requests that are sent.
+#[tokio::test]
+async fn requests_are_counted_by_facts_about_their_connection() {
+    let database = database().await;
+    let sent = |n: i64| {
+        json!({"requests": [{"host": "api.example.com", "network": if n % 4 == 0 { "cellular" } else { "wifi" },
+            "expensive": n % 4 == 0, "constrained": n == 0, "reused": n % 2 == 0, "tls_version": "TLSv1.3",
+            "proxy": n == 1, "failed": n % 4 == 0, "total": 100}]})
+    };
+    let arrivals: Vec<_> = (0..20).map(|n| payload(&format!("m{n}"), n % 3, &sent(n))).collect();
+    store_payloads_for(&database, &acme(), &arrivals).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for version in [None, Some("1.0")] {
+        let found = requests::compare_requests(&mut tx, filter(version), MetricDimension::Connection).await;
+        let found = found.unwrap().figures;
+        let rows: Vec<_> = found.iter().map(|row| (row.value.as_str(), row.requests, row.failed)).collect();
+        let expected = [
+            ("tls 1.3", 20.0, 0.25),
+            ("network wifi", 15.0, 0.0),
+            ("connection reused", 10.0, 0.5),
+            ("connection new", 10.0, 0.0),
+            ("network cellular", 5.0, 1.0),
+            ("network expensive", 5.0, 1.0),
+            ("network constrained", 1.0, 1.0),
+            ("connection by proxy", 1.0, 0.0),
+        ];
+        assert_eq!(rows, expected);
+    }
 }
 
 /// The truth is a count over the requests that are sent.
@@ -171,10 +290,10 @@ async fn requests_are_counted_by_endpoint_result_and_protocol() {
         for dimension in
             [MetricDimension::Endpoint, MetricDimension::RequestResult, MetricDimension::Protocol]
         {
-            let found = requests::compare_requests(&mut tx, APP, version, dimension, period()).await.unwrap();
+            let found = requests::compare_requests(&mut tx, filter(version), dimension).await.unwrap();
             seen.extend(found.figures.into_iter().map(|one| (one.value, one.requests, one.failed)));
         }
-        let found = requests::compare_requests(&mut tx, APP, version, MetricDimension::Endpoint, period())
+        let found = requests::compare_requests(&mut tx, filter(version), MetricDimension::Endpoint)
             .await
             .unwrap()
             .figures;
@@ -203,10 +322,7 @@ async fn requests_are_counted_by_endpoint_result_and_protocol() {
     let other = umbrella();
     let mut tx = database.store.tenant(&other).await.unwrap();
     assert_eq!(
-        requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
-            .await
-            .unwrap()
-            .figures,
+        requests::compare_requests(&mut tx, filter(None), MetricDimension::Endpoint).await.unwrap().figures,
         []
     );
 }
@@ -226,10 +342,8 @@ async fn endpoints_beyond_a_bound_count_together() {
     let endpoints = "SELECT count(DISTINCT value) FROM metric_days WHERE dimension = 'endpoint'";
     assert_eq!(database.number(endpoints).await, i64::try_from(MOST_VALUES).unwrap() + 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = requests::compare_requests(&mut tx, APP, None, MetricDimension::Endpoint, period())
-        .await
-        .unwrap()
-        .figures;
+    let found =
+        requests::compare_requests(&mut tx, filter(None), MetricDimension::Endpoint).await.unwrap().figures;
     assert_eq!((found[0].value.as_str(), found[0].requests), (OTHER, 100.0));
 }
 
@@ -362,7 +476,7 @@ async fn metrics_of_tenants_are_apart() {
     );
     let mut tx = database.store.tenant(&other).await.unwrap();
     assert_eq!(signals::compare_version_signals(&mut tx, APP, period()).await.unwrap().versions, []);
-    assert_eq!(requests::compare_hosts(&mut tx, APP, None, period()).await.unwrap().hosts, []);
+    assert_eq!(requests::compare_hosts(&mut tx, filter(None)).await.unwrap(), []);
     drop(tx);
     assert_eq!(store_payloads_for(&database, &other, &[payload]).await, [EventOutcome::New]);
 }

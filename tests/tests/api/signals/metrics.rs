@@ -70,8 +70,12 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     let mut apple = now(&world, "m1");
     apple["metric_kit"] = json!({"timeStampEnd": "2026-11-20 08:00:00 +0000", "metaData": {},
         "cpuMetrics": {"cumulativeCPUTime": "3 jiffies"}});
+    apple["battery"] =
+        json!({"start": {"level": -1, "state": "unknown"}, "end": {"level": 0.8, "state": "full"}});
+    apple["requests"][0]["path"] = "https://api.example.com/orders/17".into();
     let body = apple.to_string();
-    let expected = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": [], "unread": ["cpuMetrics.cumulativeCPUTime"]});
+    let unread = ["battery.start.level", "cpuMetrics.cumulativeCPUTime", "requests.path"];
+    let expected = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": [], "unread": unread});
     assert_eq!(world.post("/v1/metrics", &key, body.clone()).await.expect_status(202), expected);
     let topic = world.config.kafka.topic_names().metrics;
     let records = scan::whole_topic(&world.config.kafka, &topic).await.unwrap();
@@ -90,7 +94,19 @@ async fn payloads_reach_the_topic_byte_for_byte_and_what_was_not_understood_is_n
     let schema: Value =
         serde_json::from_str(include_str!("../../../../docs/schema/metrics-v1.json")).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
-    assert!(schema.is_valid(&apple) && schema.is_valid(&apple["metric_kit"]));
+    assert!(!schema.is_valid(&apple) && schema.is_valid(&apple["metric_kit"]), "a level of -1 is odd");
+    apple.as_object_mut().unwrap().remove("battery");
+    assert!(schema.is_valid(&apple));
+    let mut whole = now(&world, "m9");
+    whole["requests"][0].as_object_mut().unwrap().extend(
+        json!({"template": "/orders/{id}", "error": {"domain": "com.example.Cart", "code": 7}, "network": "cellular",
+            "expensive": true, "constrained": false, "reused": true, "proxy": false, "tls_version": 772})
+        .as_object()
+        .unwrap()
+        .clone(),
+    );
+    let read = MetricPayload::from_json(whole.to_string().as_bytes()).unwrap();
+    assert!(schema.is_valid(&whole) && read.unread.is_empty(), "{:?}", read.unread);
     assert!(!schema.is_valid(&json!({"id": "m1", "sampled": 2})));
     let example = super::sent_example(include_str!("../../../../docs/metrics.md"), "2026-11-20T08:00:00Z");
     assert!(schema.is_valid(&example) && MetricPayload::from_json(example.to_string().as_bytes()).is_ok());
@@ -122,6 +138,18 @@ async fn versions_and_hosts_are_told_for_their_tenant_alone() {
     let cell = |column: &str| rows[1][rows[0].iter().position(|name| *name == column).unwrap()];
     let found = ["endpoint", "total_p95", "dns_p50", "tls_p50"].map(cell);
     assert_eq!(found, ["GET api.example.com/orders/#", "140.0", "12.0", ""]);
+    let list = "/v1/apps/com.example.shop/network";
+    for (by, value) in [("host", "api.example.com"), ("endpoint", "GET api.example.com/orders/#")] {
+        let listed = world.get(&format!("{list}/{by}?by_version=true"), &acme).await.expect_status(200);
+        let versions: Vec<_> =
+            listed["items"].as_array().unwrap().iter().map(|row| &row["version"]).collect();
+        assert_eq!((&listed["by"], versions), (&by.into(), vec![&Value::from("1.0"), &"1.1".into()]));
+        let csv = world.get(&format!("{list}/{by}?format=csv"), &acme).await;
+        let row = csv.text.split_terminator("\r\n").nth(1).unwrap();
+        assert!(row.starts_with(&format!("{value},,,400.0,false,0.0,140.0,140.0,")), "{}", csv.text);
+    }
+    world.get(&format!("{list}/model"), &acme).await.expect_problem(400, "invalid-parameter");
+    world.get(&format!("{list}/protocol"), &acme).await.expect_problem(404, "not-found");
     for path in [path, "/v1/apps/com.example.shop/network"] {
         world.get(path, &umbrella).await.expect_problem(404, "not-found");
         let other = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;

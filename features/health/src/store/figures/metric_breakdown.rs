@@ -1,6 +1,7 @@
-//! One metric of a version by device model, by OS version or by host.
+//! One metric of a version by one dimension, such as by device model.
 
 use super::comparison::MetricSums;
+use super::requests::sum_values;
 use super::signals::read_values;
 use crate::store::metrics::{MOST_VALUES, MetricDimension};
 use serde::Serialize;
@@ -32,6 +33,9 @@ pub struct DimensionFigures {
     /// The 95th percentile, at most 1 % off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
+    /// All values together, at most 1 % off; only for bytes that were sent, received or written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<f64>,
 }
 
 /// Returns a metric of a version in a period by the values of a dimension, those with the most observations
@@ -67,5 +71,6 @@ fn dimension_figures(value: String, metric: MetricName, sums: &MetricSums) -> Di
         p5: sums.sketch.quantile(0.05),
         p50: sums.sketch.quantile(0.5),
         p95: sums.sketch.quantile(0.95),
+        sum: sum_values(metric, sums),
     }
 }

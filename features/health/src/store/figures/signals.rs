@@ -218,7 +218,7 @@ fn share_figure(
 /// The columns of a row that are read.
 pub(super) struct MetricRow {
     day: Date,
-    version: String,
+    pub(super) version: String,
     metric: String,
     pub(super) value: String,
     observations: f64,
@@ -345,7 +345,7 @@ pub(super) async fn read_dimension(
             MetricRow,
             "SELECT day, version, metric, value, observations, failed, squares, sampled, sketch FROM metric_days
              WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = $10
-               AND dimension IN ('endpoint', 'host', 'protocol', 'result')
+               AND dimension IN ('connection', 'endpoint', 'host', 'protocol', 'result')
                AND ($5::date IS NULL OR (day, version, value, metric) < ($5, $6::text, $7::text, $8::text))
              ORDER BY day DESC, version DESC, value DESC, metric DESC LIMIT $9",
             tenant,

@@ -3,7 +3,7 @@
 
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
 use super::{HealthFigures, total_figures};
-use crate::store::metrics::read_sketch;
+use crate::store::metrics::{MetricDimension, read_sketch};
 use time::Date;
 use unslide_health_formats::{MetricName, MetricUnit};
 use unslide_store::watched_figures::{FigureHook, FigureQuery, MeasuredFigure, WatchableFigure};
@@ -179,8 +179,11 @@ async fn read_metric(
     metric: MetricName,
     period: (Date, Date),
 ) -> Result<MetricSums> {
-    let rows = match query.host {
-        Some(host) => read_host_rows(tx, query, metric, period, host).await?,
+    let endpoint = query.endpoint.map(|endpoint| (MetricDimension::Endpoint, endpoint));
+    let rows = match endpoint.or(query.host.map(|host| (MetricDimension::Host, host))) {
+        Some((dimension, value)) => {
+            read_value_rows(tx, query, metric, period, ValuePlace { dimension, value }).await?
+        }
         None => read_whole_rows(tx, query, metric, period).await?,
     };
     let mut sums = MetricSums::default();
@@ -225,29 +228,37 @@ async fn read_whole_rows(
     .await?)
 }
 
-async fn read_host_rows(
+/// A value of a dimension of requests.
+struct ValuePlace<'p> {
+    dimension: MetricDimension,
+    value: &'p str,
+}
+
+async fn read_value_rows(
     tx: &mut TenantTx,
     query: FigureQuery<'_>,
     metric: MetricName,
     period: (Date, Date),
-    host: &str,
+    place: ValuePlace<'_>,
 ) -> Result<Vec<WatchedRow>> {
     let (from, to) = period;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         WatchedRow,
         "SELECT observations, failed, squares, sampled, sketch FROM metric_days
-         WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = 'host' AND value = $5 AND metric = $6
+         WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = $9 AND value = $5 AND metric = $6
+           AND dimension IN ('connection', 'endpoint', 'host', 'protocol', 'result')
            AND ($7::text IS NULL OR version = $7)
          ORDER BY day DESC, version DESC LIMIT $8",
         tenant,
         query.app,
         from,
         to,
-        host,
+        place.value,
         metric.as_str(),
         query.version,
-        WATCHED_ROWS_LIMIT
+        WATCHED_ROWS_LIMIT,
+        place.dimension.as_str()
     )
     .fetch_all(connection)
     .await?)

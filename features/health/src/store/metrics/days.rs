@@ -1,10 +1,9 @@
 //! Counts of metric payloads by app, version, day and metric: for all values together, and by dimension.
 
-use super::OTHER;
-use super::dimension::{KnownValues, MetricDimension, made_on};
+use super::dimension::{KnownValues, MetricDimension, made_on, request_values};
 use super::versions::CountedPayload;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use time::Date;
 use unslide_health_formats::{MetricName, RequestTiming, WEIGHT_UNIT};
 use unslide_model::QuantileSketch;
@@ -14,8 +13,6 @@ use unslide_store::{Result, StoreError, TenantTx};
 
 /// Rows that one statement adds to.
 const ROWS_AT_ONCE: usize = 2_000;
-/// Hosts of one payload that are counted separately, and as many endpoints, results and protocols.
-const MOST_VALUES_OF_PAYLOAD: usize = 20;
 
 /// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
 type RowKey = (String, String, &'static str, Date, String, &'static str);
@@ -65,7 +62,9 @@ impl PayloadSums {
     /// Adds what one payload says.
     pub(super) fn add(&mut self, counted: &CountedPayload<'_>) {
         let made_on: Vec<(MetricDimension, String)> = made_on(counted)
-            .map(|(dimension, value)| (dimension, self.known.counted_as(counted, dimension, value)))
+            .map(|(dimension, value)| {
+                (dimension, self.known.counted_as(counted, dimension, value).to_owned())
+            })
             .collect();
         for ((dimension, value, metric), sums) in self.payload_sums(counted) {
             if let Some(dimension) = dimension {
@@ -80,10 +79,9 @@ impl PayloadSums {
     }
 
     /// Returns all that one payload adds to rows: it counts as one for the squares.
-    fn payload_sums(&mut self, counted: &CountedPayload<'_>) -> OwnSums {
+    fn payload_sums(&self, counted: &CountedPayload<'_>) -> OwnSums {
         let payload = counted.payload;
         let mut own = OwnSums::new();
-        let mut named: BTreeMap<MetricDimension, BTreeSet<&str>> = BTreeMap::new();
         for sample in &payload.samples {
             let weight = counted.weight.saturating_mul(sample.count.into());
             let row = own.entry((None, String::new(), sample.metric)).or_default();
@@ -93,13 +91,7 @@ impl PayloadSums {
         for request in &payload.requests {
             add_request(&mut own, request, (None, String::new()), counted.weight);
             for (dimension, value) in request_values(request) {
-                let named = named.entry(dimension).or_default();
-                let is_separate = named.contains(value) || named.len() < MOST_VALUES_OF_PAYLOAD;
-                let counted_as = match is_separate {
-                    true => self.known.counted_as(counted, dimension, value),
-                    false => OTHER.to_owned(),
-                };
-                named.extend(is_separate.then_some(value));
+                let counted_as = self.known.counted_as(counted, dimension, value).to_owned();
                 add_request(&mut own, request, (Some(dimension), counted_as), counted.weight);
             }
         }
@@ -122,17 +114,6 @@ impl PayloadSums {
     pub(super) fn finish(self) -> BTreeMap<RowKey, RowSums> {
         self.rows
     }
-}
-
-/// Returns the values of a request in the dimensions of requests.
-fn request_values(request: &RequestTiming) -> impl Iterator<Item = (MetricDimension, &str)> {
-    let named = [
-        (MetricDimension::Host, Some(&request.host)),
-        (MetricDimension::Endpoint, request.endpoint.as_ref()),
-        (MetricDimension::RequestResult, request.result.as_ref()),
-        (MetricDimension::Protocol, request.protocol.as_ref()),
-    ];
-    named.into_iter().filter_map(|(dimension, value)| Some((dimension, value?.as_str())))
 }
 
 /// Counts every request, and each value that is known.

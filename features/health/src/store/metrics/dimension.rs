@@ -2,8 +2,10 @@
 
 use super::versions::CountedPayload;
 use super::{MOST_VALUES, OTHER};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use time::Date;
+use unslide_health_formats::RequestTiming;
 use unslide_proto::event::GatewayEvent;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
@@ -22,6 +24,8 @@ unslide_model::words! {
         RequestResult = "result",
         /// The protocol of a request.
         Protocol = "protocol",
+        /// A fact about the connection of a request: its network, TLS, whether it was used before. A request has several.
+        Connection = "connection",
         /// The device model.
         Model = "model",
         /// The operating system and its version.
@@ -38,32 +42,80 @@ pub(super) struct KnownValues(BTreeMap<DimensionKey, BTreeSet<String>>);
 
 impl MetricDimension {
     /// The dimensions of requests.
-    pub(super) const OF_REQUESTS: [MetricDimension; 4] = [
+    pub const OF_REQUESTS: [MetricDimension; 5] = [
         MetricDimension::Host,
         MetricDimension::Endpoint,
         MetricDimension::RequestResult,
         MetricDimension::Protocol,
+        MetricDimension::Connection,
     ];
 }
 
+/// Weights of the requests that name a value, and of those that failed.
+type ValueWeights = (u64, u64);
+
 impl KnownValues {
-    /// Returns the value that a payload counts for: [`OTHER`] once a version has as many values as can be
-    /// listed.
-    pub(super) fn counted_as(
-        &mut self,
+    /// Gives new values of a batch rows of their own, as far as the bound allows: first those that are named most often, and
+    /// of these first those with the most failures. The order within a payload decides nothing.
+    pub(super) fn admit_values(&mut self, counted: &[CountedPayload<'_>]) {
+        let mut named: BTreeMap<DimensionKey, BTreeMap<&str, ValueWeights>> = BTreeMap::new();
+        for one in counted {
+            for (dimension, values) in payload_values(one) {
+                let all = named.entry(key(one, dimension)).or_default();
+                for (value, (weight, failed)) in values {
+                    let sums = all.entry(value).or_default();
+                    *sums = (sums.0.saturating_add(weight), sums.1.saturating_add(failed));
+                }
+            }
+        }
+        for (key, values) in named {
+            let known = self.0.entry(key).or_default();
+            let mut new: Vec<_> = values.into_iter().filter(|(value, _)| !known.contains(*value)).collect();
+            new.sort_unstable_by_key(|(value, weights)| (Reverse(*weights), *value));
+            new.truncate(MOST_VALUES.saturating_sub(known.len()));
+            known.extend(new.into_iter().map(|(value, _)| value.to_owned()));
+        }
+    }
+
+    /// Returns the value that a payload counts for: [`OTHER`] if it has no rows of its own.
+    pub(super) fn counted_as<'v>(
+        &self,
         counted: &CountedPayload<'_>,
         dimension: MetricDimension,
-        value: &str,
-    ) -> String {
-        let known = self.0.entry(key(counted, dimension)).or_default();
-        if !known.contains(value) {
-            if known.len() >= MOST_VALUES {
-                return OTHER.to_owned();
-            }
-            known.insert(value.to_owned());
-        }
-        value.to_owned()
+        value: &'v str,
+    ) -> &'v str {
+        let known = self.0.get(&key(counted, dimension));
+        if known.is_some_and(|known| known.contains(value)) { value } else { OTHER }
     }
+}
+
+/// Returns the values that a payload names in each dimension, with their weights.
+fn payload_values<'p>(
+    counted: &CountedPayload<'p>,
+) -> BTreeMap<MetricDimension, BTreeMap<&'p str, ValueWeights>> {
+    let mut named: BTreeMap<MetricDimension, BTreeMap<&str, ValueWeights>> = BTreeMap::new();
+    let mut add = |dimension, value, failed: bool| {
+        let sums = named.entry(dimension).or_default().entry(value).or_default();
+        sums.0 = sums.0.saturating_add(counted.weight);
+        sums.1 = sums.1.saturating_add(if failed { counted.weight } else { 0 });
+    };
+    made_on(counted).for_each(|(dimension, value)| add(dimension, value, false));
+    for request in &counted.payload.requests {
+        request_values(request).for_each(|(dimension, value)| add(dimension, value, request.failed));
+    }
+    named
+}
+
+/// Returns the values of a request in the dimensions of requests.
+pub(super) fn request_values(request: &RequestTiming) -> impl Iterator<Item = (MetricDimension, &str)> {
+    let named = [
+        (MetricDimension::Host, Some(&request.host)),
+        (MetricDimension::Endpoint, request.endpoint.as_ref()),
+        (MetricDimension::RequestResult, request.result.as_ref()),
+        (MetricDimension::Protocol, request.protocol.as_ref()),
+    ];
+    let named = named.into_iter().filter_map(|(dimension, value)| Some((dimension, value?.as_str())));
+    named.chain(request.connection.iter().map(|fact| (MetricDimension::Connection, *fact)))
 }
 
 fn key(counted: &CountedPayload<'_>, dimension: MetricDimension) -> DimensionKey {

@@ -24,8 +24,8 @@ use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind};
 use unslide_store::sql::json_time;
 use unslide_store::{Result, TenantTx};
 
-/// Hosts of one app, version and day that are counted separately, and as many device models and OS versions;
-/// later ones count as [`OTHER`].
+/// Hosts of one app, version and day that are counted separately, and as many of each other dimension; others count as
+/// [`OTHER`].
 pub const MOST_VALUES: usize = 200;
 /// The values beyond [`MOST_VALUES`], and the versions beyond [`MOST_VERSIONS`].
 pub const OTHER: &str = "(other)";
@@ -73,7 +73,8 @@ pub async fn store(
         }
     }
     let counted = versions::admit(tx, &kept).await?;
-    let known = dimension::known_values(tx, &counted).await?;
+    let mut known = dimension::known_values(tx, &counted).await?;
+    known.admit_values(&counted);
     let mut sums = PayloadSums::new(known);
     counted.iter().for_each(|payload| sums.add(payload));
     days::add(tx, &sums.finish()).await?;

@@ -32,8 +32,8 @@ pub(super) fn list_figures(payload: &MetricPayload) -> Vec<SessionFigure> {
         });
     }
     if let Some(battery) = &payload.battery {
-        figures.push(describe_battery("battery_at_start", battery.start));
-        figures.push(describe_battery("battery_at_end", battery.end));
+        figures.extend(battery.start.map(|moment| describe_battery("battery_at_start", moment)));
+        figures.extend(battery.end.map(|moment| describe_battery("battery_at_end", moment)));
     }
     figures.extend(values.into_iter().map(|(metric, values)| summarise_metric(metric, values)));
     figures
