@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use unslide_artifacts::{CacheError, CacheSettings, ObjectStore, SymcacheCache};
+use unslide_model::format_causes;
 use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host, startup};
@@ -265,7 +266,7 @@ pub fn register_probes(
     let objects = objects.clone();
     host.health.register_probe("objects", move || {
         let objects = objects.clone();
-        async move { objects.check().await.map_err(|error| error.to_string()) }
+        async move { objects.check().await.map_err(|error| format_causes(&error)) }
     });
     for (name, progress) in tables {
         host.health.register_probe(name, move || {

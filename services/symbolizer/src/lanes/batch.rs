@@ -3,7 +3,7 @@
 
 use crate::admission::sender;
 use crate::output::spans;
-use crate::output::stored_reports::{self, Bodies};
+use crate::output::stored_reports::{self, Bodies, Fetch};
 use crate::source_record::SourceRecord;
 use crate::symbols::patience::Patience;
 use crate::symbols::{FetchedSymbols, Wanted};
@@ -126,6 +126,9 @@ impl LaneResources {
         for records in stored_reports::split_groups(batch, &is_request) {
             let requests = records.iter().filter(|record| is_request(record));
             let bodies = stored_reports::fetch_bodies(&self.worker.objects, requests).await?;
+            if bodies.values().any(|body| matches!(body, Fetch::Failed(_))) {
+                self.worker.symbols.check_store("a stored report cannot be fetched").await?;
+            }
             let (count, processor) = (records.len(), Arc::new(processor(bodies)));
             let processed = self.process_records(&processor, records).await?;
             let cut = processed.len() < count;

@@ -1,6 +1,6 @@
-//! A circuit breaker for object storage. If one object cannot be fetched, only its report is affected. If many
-//! cannot, the store is at fault, and more tries would use up every report's tries. If most failures belong to
-//! one tenant, the cause may be that tenant's data, so the store is checked first.
+//! A circuit breaker for object storage. A store that does not answer a check is at fault, and more tries would use up
+//! every report's tries. If it answers and one object cannot be fetched, only its report is affected; if objects of
+//! several tenants cannot, the store is at fault all the same.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -53,8 +53,6 @@ struct Inner {
     state: State,
     /// The last failure of each debug id, and its tenant.
     failed: HashMap<DebugId, (i64, TenantId)>,
-    /// True while a caller checks the store.
-    asking: bool,
     succeeded: VecDeque<i64>,
     opened: u64,
 }
@@ -68,13 +66,8 @@ pub struct Breaker {
 
 impl Breaker {
     pub fn new(limits: BreakerLimits) -> Breaker {
-        let inner = Inner {
-            state: State::Closed,
-            failed: HashMap::new(),
-            asking: false,
-            succeeded: VecDeque::new(),
-            opened: 0,
-        };
+        let inner =
+            Inner { state: State::Closed, failed: HashMap::new(), succeeded: VecDeque::new(), opened: 0 };
         Breaker { limits, inner: Mutex::new(inner) }
     }
 
@@ -96,14 +89,13 @@ impl Breaker {
         Verdict::Probe
     }
 
-    /// Records a fetch that failed for now. Returns true if enough have failed for the store to be at fault
-    /// and most of them belong to one tenant: the caller then checks the store and calls [`Breaker::record_check`].
-    #[must_use]
-    pub fn record_failure(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
+    /// Records a fetch that failed although the store answers. Opens the breaker if enough have failed for the store to
+    /// be at fault. If most of them belong to one tenant, its data may be the cause, and the count begins again.
+    pub fn record_failure(&self, id: &Scoped<DebugId>, now: i64, why: &str) {
         let mut inner = self.inner.lock();
         match inner.state {
             // The caller that probes reports the result of its probe.
-            State::Open { .. } | State::Probing { .. } => return false,
+            State::Open { .. } | State::Probing { .. } => return,
             State::Closed => {}
         }
         self.forget_old(&mut inner, now);
@@ -111,30 +103,24 @@ impl Breaker {
         inner.failed.insert(id.id, (now, id.tenant.clone()));
         let failed = inner.failed.len();
         if failed < self.limits.debug_ids || failed <= inner.succeeded.len() {
-            return false;
+            return;
         }
         let mut tenants: HashMap<&TenantId, usize> = HashMap::new();
         inner.failed.values().for_each(|(_, tenant)| *tenants.entry(tenant).or_default() += 1);
         let others = failed - tenants.values().max().copied().unwrap_or(0);
         if others < self.limits.debug_ids.div_ceil(2) {
-            return !std::mem::replace(&mut inner.asking, true);
+            inner.failed.clear();
+            return;
         }
         let reason = self.format_reason(failed, why);
         self.open_breaker(&mut inner, now, reason);
-        false
     }
 
-    /// Records the result of a check of the store. `Err` means that the store is at fault. Otherwise the
-    /// failures so far no longer count.
-    pub fn record_check(&self, now: i64, answer: Result<(), &str>) {
+    /// Opens the breaker because the store did not answer a check.
+    pub fn record_outage(&self, now: i64, why: &str) {
         let mut inner = self.inner.lock();
-        inner.asking = false;
-        match (answer, &inner.state) {
-            (Err(why), State::Closed) => {
-                let reason = self.format_reason(inner.failed.len(), why);
-                self.open_breaker(&mut inner, now, reason);
-            }
-            _ => inner.failed.clear(),
+        if matches!(inner.state, State::Closed) {
+            self.open_breaker(&mut inner, now, why.to_owned());
         }
     }
 
@@ -221,7 +207,7 @@ mod tests {
     }
 
     fn fail(breaker: &Breaker, n: u8, now: i64) {
-        assert!(!breaker.record_failure(&id(n), now, "503"));
+        breaker.record_failure(&id(n), now, "503");
     }
 
     fn open(breaker: &Breaker, now: i64) {
@@ -285,20 +271,15 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_one_tenant_open_it_only_where_the_store_fails_when_asked() {
+    fn failures_of_one_tenant_do_not_open_it_and_an_outage_does_at_once() {
         let breaker = breaker();
         let noisy = |n: u8| TenantId::new("noisy").unwrap().scope(DebugId([n; 16]));
-        assert!(!breaker.record_failure(&noisy(1), 0, "503"));
-        assert!(!breaker.record_failure(&noisy(2), 0, "503"));
-        assert!(breaker.record_failure(&noisy(3), 0, "503"), "ask the store");
-        assert!(!breaker.record_failure(&noisy(4), 0, "503"), "once");
-        assert!(!breaker.record_failure(&id(9), 0, "503"), "another tenant's one is not enough");
+        (0..20).for_each(|n| breaker.record_failure(&noisy(n), 0, "503"));
         assert!(!breaker.is_open());
-        breaker.record_check(1, Ok(()));
-        assert!(!breaker.record_failure(&noisy(5), 1, "503") && !breaker.record_failure(&noisy(6), 1, "503"));
-        assert!(breaker.record_failure(&noisy(7), 1, "503"));
-        breaker.record_check(2, Err("503"));
+        breaker.record_outage(1, "503 SlowDown");
         let Verdict::Open { reason, .. } = breaker.request_permission(2) else { panic!("not open") };
-        assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
+        assert_eq!(reason, "503 SlowDown");
+        breaker.record_outage(3, "again");
+        assert_eq!(breaker.opened(), 1, "it is open already");
     }
 }

@@ -2,9 +2,11 @@
 
 pub mod breaker;
 pub mod patience;
+pub mod store_check;
 
 use crate::symbols::breaker::{Breaker, Verdict};
 use crate::symbols::patience::Patience;
+use crate::symbols::store_check::StoreCheck;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -27,6 +29,9 @@ const CONCURRENT_FETCHES_LIMIT: usize = 1_024;
 const OF_ONE_TENANT: usize = 4;
 /// Pause after a failure that an operator has to fix.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
+
+/// Pause while object storage does not answer.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(5);
 
 /// A symcache that a report wants, or a derived object beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -145,7 +150,7 @@ pub enum Lookup {
 #[derive(Clone)]
 pub struct SymbolSource {
     cache: SymcacheCache,
-    store: ObjectStore,
+    store: Arc<StoreCheck>,
     breaker: Arc<Breaker>,
     clock: Arc<dyn Clock>,
     at_once: Arc<Semaphore>,
@@ -204,6 +209,7 @@ impl SymbolSource {
     ) -> SymbolSource {
         let at_once = Arc::new(Semaphore::new(CONCURRENT_FETCHES_LIMIT));
         let of_one_tenant = (downloads / OF_ONE_TENANT).max(1);
+        let store = Arc::new(StoreCheck::new(store, Arc::clone(&breaker), Arc::clone(&clock)));
         SymbolSource { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
     }
 
@@ -280,15 +286,27 @@ impl SymbolSource {
     ) -> Result<FetchedSymbols, Pause> {
         let wanted = in_turn(wanted);
         let mut fetched = FetchedSymbols::with_capacity(wanted.len());
+        let mut probed = false;
         match self.breaker.request_permission(self.clock.monotonic_micros()) {
             Verdict::Closed => {}
             Verdict::Open { wait_micros, reason } => return Err(pause_while_open(wait_micros, &reason)),
-            Verdict::Probe => fetched = self.probe_store(&wanted).await?,
+            Verdict::Probe => (fetched, probed) = (self.probe_store(&wanted).await?, true),
         }
         let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
         fetched.extend(self.try_all(rest, patience).await?);
-        // Many failures opened the breaker: pause instead of failing each report.
-        if fetched.values().any(|got| matches!(got, Got::Failed(_))) {
+        // A lane that waits as long as a probe counts a late symcache as a failed try: not for a silent store.
+        // Nor does a failure of a probe count while the store is failing again.
+        let counts_late = patience.least() >= self.probe;
+        let in_doubt = |got: &Got| match got {
+            Got::Cold => counts_late,
+            Got::Failed(_) => probed,
+            Got::Here(_) | Got::Derived(_) => false,
+        };
+        if fetched.values().any(in_doubt) {
+            self.store.run("a symcache did not arrive").await;
+        }
+        // The store failed, or many symcaches did: pause instead of failing each report.
+        if fetched.values().any(|got| matches!(got, Got::Failed(_) | Got::Cold)) {
             self.still_closed()?;
         }
         Ok(fetched)
@@ -301,14 +319,14 @@ impl SymbolSource {
         let patience = Patience::fixed(self.probe);
         let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), &patience).await?;
         let here = fetched.values().any(|got| matches!(got, Got::Here(_) | Got::Derived(_)));
-        if here || (fetched.len() < most && self.store.check().await.is_ok()) {
+        let late = || format!("no symcache arrived within {:?}", self.probe);
+        if here || (fetched.len() < most && self.store.run(&late()).await) {
             self.breaker.record_success(self.clock.monotonic_micros());
         } else {
             let failures = fetched.values().find_map(|got| match got {
                 Got::Failed(why) => Some(why.to_string()),
                 _ => None,
             });
-            let late = || format!("no symcache arrived within {:?}", self.probe);
             self.breaker.reopen(self.clock.monotonic_micros(), &failures.unwrap_or_else(late));
         }
         self.still_closed()?;
@@ -342,6 +360,18 @@ impl SymbolSource {
             return Err(Pause { reason, wait: LONG_PAUSE });
         }
         Ok(fetched)
+    }
+
+    /// Checks the store after a failure of anything that a report needs.
+    ///
+    /// # Errors
+    /// Returns [`Pause`] if the store does not answer: no report is the cause.
+    pub async fn check_store(&self, why: &str) -> Result<(), Pause> {
+        if self.store.run(why).await {
+            return Ok(());
+        }
+        let reason = format!("object storage fails, and does not answer a check: {why}");
+        Err(Pause { reason, wait: OUTAGE_PAUSE })
     }
 
     fn still_closed(&self) -> Result<(), Pause> {
@@ -380,7 +410,7 @@ impl SymbolSource {
         let under_way = UnderWay::begin(fetches, wanted.clone(), [theirs, all]);
         let (cache, breaker, clock) =
             (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
-        let store = self.store.clone();
+        let store = Arc::clone(&self.store);
         let task = tokio::spawn(async move {
             let hint = wanted.at_least.to_hint();
             let answer = match wanted.derived {
@@ -389,10 +419,10 @@ impl SymbolSource {
             };
             match &answer {
                 Ok(_) => breaker.record_success(clock.monotonic_micros()),
+                // Only once the store answers is the object at fault, and its report loses a try.
                 Err(CacheError::Transient(why)) => {
-                    if breaker.record_failure(&wanted.id, clock.monotonic_micros(), why) {
-                        let answer = store.check().await.map_err(|_| why.as_str());
-                        breaker.record_check(clock.monotonic_micros(), answer);
+                    if !breaker.is_open() && store.run(why).await {
+                        breaker.record_failure(&wanted.id, clock.monotonic_micros(), why);
                     }
                 }
                 // The cause is the object or its tenant, not the store.

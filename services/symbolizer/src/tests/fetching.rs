@@ -211,6 +211,33 @@ async fn a_download_that_hangs_is_waited_for_once_and_not_by_every_batch() {
     assert!(matches!(fetched[&hangs[0]], Got::Here(ImageSymbols::Missing)));
 }
 
+/// Connections open and nothing comes: the lanes that count a late symcache as a failed try pause, after seconds.
+/// Proves: outages
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_an_outage_and_no_late_symcache() {
+    let bench = Bench::new();
+    let silence = [Operation::Get, Operation::List].map(|operation| bench.memory.hold(operation, ""));
+    let only = [wanted("acme", 1)];
+    let begun = tokio::time::Instant::now();
+    let fetched = bench.fetch(&only, 200).await.unwrap();
+    assert!(matches!(fetched[&only[0]], Got::Cold), "the first tier costs no try");
+    let pause = bench.fetch(&only, 5_000).await.unwrap_err();
+    assert!(pause.reason.contains("did not answer within 8 s"), "{}", pause.reason);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(bench.symbols.breaker().is_open());
+    // The next probe finds the same.
+    bench.clock.ahead(11);
+    bench.fetch(&only, 5_000).await.unwrap_err();
+    drop(silence);
+    while bench.symbols.under_way() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.clock.ahead(11);
+    let fetched = bench.fetch(&only, 5_000).await.unwrap();
+    assert!(matches!(fetched[&only[0]], Got::Here(ImageSymbols::Missing)));
+    assert!(!bench.symbols.breaker().is_open());
+}
+
 /// Proves: outages
 #[tokio::test]
 async fn a_derived_object_is_fetched_once_and_its_absence_costs_no_symbols() {

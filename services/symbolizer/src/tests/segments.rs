@@ -102,6 +102,16 @@ async fn a_segment_that_cannot_be_read_for_now_is_waited_for() {
     bench.clock.ahead(3_600);
     lanes.push(bench.retry());
     assert!(symbolicated(&bench.wait(&bench.names.output, 1).await[0]) > 0);
+    // Nor does a store that fails as a whole cost a record a try.
+    bench.memory.fail(Operation::Get, "segments", Fault::Transient, None);
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    let tries = bench.read(&bench.names.retry_10s).await.len();
+    ask(&bench, &app, id, 2, place.clone()).await;
+    let told = paused(&lanes[0]).await.paused.unwrap();
+    assert!(told.contains("does not answer a check: a stored report cannot be fetched"), "{told}");
+    assert_eq!(bench.read(&bench.names.retry_10s).await.len(), tries);
+    bench.memory.heal();
+    bench.wait(&bench.names.output, 2).await;
     // What an operator has to mend is no record's fault: it is waited for.
     bench.memory.fail(Operation::Get, "segments", Fault::Refused, None);
     ask(&bench, &app, id, 3, place).await;

@@ -189,7 +189,7 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
     assert!(bench.worker.symbols.breaker().is_open());
     let said = unready(&lane).await;
-    assert!(said.contains("object storage fails") && said.contains("debug ids"), "{said}");
+    assert!(said.contains("object storage fails") && said.contains("could not list"), "{said}");
     assert!(!said.contains("acme"), "{said}");
     // It is tried now and then, and stays as it is.
     let openings = bench.worker.symbols.breaker().opened();
@@ -205,6 +205,40 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     assert!(!bench.worker.symbols.breaker().is_open());
     assert!(bench.read(&bench.names.retry_10s).await.is_empty(), "no try was counted");
     bench.end(vec![lane]).await;
+}
+
+/// Throttling of one report's symbols is heard at the first failure.
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_fails_for_the_only_report_costs_it_no_try_in_any_lane() {
+    let limits =
+        BreakerLimits { debug_ids: 10, window: Duration::from_secs(60), open: Duration::from_secs(1) };
+    let bench = Bench::with(Wishes { breaker: limits, ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let broken = DebugId([0xb0; 16]);
+    let key = broken.to_compact();
+    bench.memory.fail(Operation::Get, key.get(2..).unwrap(), Fault::Transient, Some(1));
+    bench.input(Some("acme"), app.report_of(broken, 1, 2)).await;
+    let mut lanes = vec![bench.live()];
+    bench.wait(&bench.names.retry_10s, 1).await;
+    // While it waits for its second try, the store begins to fail as a whole.
+    bench.memory.fail(Operation::Get, "", Fault::Transient, None);
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    bench.clock.ahead(3_600);
+    let retry = bench.retry();
+    let status = paused(&retry).await;
+    assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
+    lanes.push(retry);
+    let openings = bench.worker.symbols.breaker().opened();
+    while bench.worker.symbols.breaker().opened() < openings + 2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(bench.read(&bench.names.retry_1m).await.is_empty(), "no further try was counted");
+    bench.memory.heal();
+    bench.wait(&bench.names.output, 1).await;
+    assert!(bench.read(&bench.names.retry_1m).await.is_empty());
+    bench.end(lanes).await;
 }
 
 /// Proves: one-outcome
