@@ -161,7 +161,7 @@ impl OperationPages {
 
     /// Requests the page at a cursor, in a slot of its own.
     pub(super) async fn read_page(&self, cursor: &str) -> Result<Bytes, Problem> {
-        let slot = self.api.permits.take_slot()?;
+        let slot = RequestSlot::take(&self.api.permits)?;
         let mut parts = self.parts.clone();
         parts.extensions.insert(slot.clone());
         let answer = self.request_page(parts, Some(cursor)).await;

@@ -10,6 +10,7 @@ use http::request::Parts;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::time::Duration;
+use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::{
     Access, Api, Kind, Permit, Problem, Query, ReportsRead, check_texts, parse_parameter, problems,
 };
@@ -158,7 +159,7 @@ impl EventFollower {
     /// # Errors
     /// Returns an error if the key may not read events any more.
     async fn check_key(&mut self) -> Result<(), Problem> {
-        let slot = self.api.permits.take_slot()?;
+        let slot = RequestSlot::take(&self.api.permits)?;
         self.parts.extensions.insert(slot.clone());
         let access = Access::<ReportsRead>::from_request_parts(&mut self.parts, &self.api).await;
         slot.release();
