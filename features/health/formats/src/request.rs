@@ -5,13 +5,11 @@ use super::path_template::{check_template, make_template};
 use super::request_connection::read_connection;
 use super::request_error::read_error;
 use super::samples::UnreadKeys;
-use super::sent_item::{SentItem, whole_count};
+use super::sent_item::{SentItem, check_word, whole_count};
 use serde_json::Value;
 
 /// Characters of a host name (RFC 1035).
 const HOST_CHARS: usize = 253;
-/// The most characters of a method, a protocol and an error code.
-const WORD_CHARS: usize = 60;
 /// The word before the code of an error. Alone it is an error without a code that can be read.
 const ERROR_WORD: &str = "error";
 /// Requests with this status or a higher one have failed.
@@ -96,10 +94,4 @@ fn read_host(host: &str) -> Option<String> {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
     ((1..=HOST_CHARS).contains(&host.len()) && host.chars().all(fit)).then_some(host)
-}
-
-/// Returns a word of a few plain characters, but not a mail address, a query or a text of another script.
-pub(super) fn check_word(word: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | ':' | ' ');
-    ((1..=WORD_CHARS).contains(&word.len()) && word.chars().all(is_plain)).then_some(word)
 }

@@ -1,6 +1,6 @@
 //! The errors of requests without an answer.
 
-use super::request::check_word;
+use super::sent_item::check_word;
 use serde_json::Value;
 
 /// An error domain of the system, with the codes that a request meets most.

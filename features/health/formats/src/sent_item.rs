@@ -5,6 +5,9 @@ use super::name::is_countable;
 use super::samples::UnreadKeys;
 use serde_json::{Map, Value};
 
+/// The most characters of a method, a protocol and an error code.
+const WORD_CHARS: usize = 60;
+
 /// The members of an item.
 pub(super) struct SentItem<'j> {
     /// The name of the item's list, which is in front of the name of a member.
@@ -71,4 +74,10 @@ pub(super) fn whole_count(value: &Value) -> Option<u32> {
     let number = value.as_f64()?;
     let is_count = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
     is_count.then_some(number as u32)
+}
+
+/// Returns a word of a few plain characters, but not a mail address, a query or a text of another script.
+pub(super) fn check_word(word: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/' | ':' | ' ');
+    ((1..=WORD_CHARS).contains(&word.len()) && word.chars().all(is_plain)).then_some(word)
 }
