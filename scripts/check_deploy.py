@@ -23,6 +23,7 @@ SECRETS = {
     "indexer": {"unslide-database", "unslide-objects", "unslide-kafka"},
     "symbolizer": {"unslide-objects", "unslide-kafka"},
     "migrate": {"unslide-migrate", "unslide-kafka"},
+    "audit": {"unslide-kafka"},
 }
 # A login to Kafka for each, so that its ACLs can be as narrow as SECURITY.md says.
 for service, secrets in SECRETS.items():
@@ -255,12 +256,12 @@ def check_egress(policies):
         ports = {p["port"] for rule in policy["spec"].get("egress", []) for p in rule["ports"]}
         if 5432 in ports:
             reach |= set(policy["spec"]["podSelector"]["matchExpressions"][0]["values"])
-    everybody = {f"unslide-{s}" for s in SERVICES | {"migrate"}}
+    everybody = {f"unslide-{s}" for s in SERVICES | {"migrate", "audit"}}
     for path in sorted((KUBERNETES / "components").rglob("networkpolicy.yaml")):
         for policy in documents(path):
             (selected,) = policy["spec"]["podSelector"]["matchExpressions"]
             expect(set(selected["values"]) <= everybody and policy["spec"]["policyTypes"] == ["Egress"], f"{path.parent.name}: {selected}")
-    expect(reach == everybody - {"unslide-symbolizer"}, f"networkpolicy: {sorted(reach)} reach PostgreSQL")
+    expect(reach == everybody - {"unslide-symbolizer", "unslide-audit"}, f"networkpolicy: {sorted(reach)} reach PostgreSQL")
 
 
 def check_overlays():
@@ -285,7 +286,7 @@ def rendered(folder):
 
 
 def check_manifests():
-    folders = [KUBERNETES / name for name in ("shared", "migrate", "base")]
+    folders = [KUBERNETES / name for name in ("shared", "migrate", "audit", "base")]
     allowed = {"apps/v1", "autoscaling/v2", "batch/v1", "networking.k8s.io/v1", "policy/v1", "v1"}
     paths = [p for folder in folders for p in sorted(folder.glob("*.yaml")) if p.name != "kustomization.yaml"]
     found = [d for p in paths for d in documents(p)]
@@ -308,10 +309,11 @@ def check_manifests():
             expect(mounted == {v["name"] for v in pod["volumes"]}, f"{name}: volumes and mounts differ")
             expect(container["args"][0] == name.removeprefix("unslide-"), f"{name}: runs {container['args']}")
     jobs = {d["metadata"]["name"]: d["spec"]["template"]["spec"] for d in found if d["kind"] == "Job"}
-    expect(set(jobs) == {"unslide-migrate"}, f"jobs are {sorted(jobs)}")
+    jobs |= {d["metadata"]["name"]: d["spec"]["jobTemplate"]["spec"]["template"]["spec"] for d in found if d["kind"] == "CronJob"}
+    expect(set(jobs) == {"unslide-migrate", "unslide-audit"}, f"jobs are {sorted(jobs)}")
     for name, pod in jobs.items():
         check_container(name, pod, pod["containers"][0])
-    images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate")}
+    images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate", "audit")}
     expect(len(images) == 1, f"the migration and the services have different images: {sorted(images)}")
     check_workloads(found, config)
     for scale in documents(KUBERNETES / "components/keda/scaledobject.yaml"):
@@ -366,6 +368,32 @@ def check_compose():
     return {name: spec["services"][name] for name in sorted(SERVICES | {"migrate"})}
 
 
+def check_bake():
+    """The bake file builds the Dockerfile for both architectures, with arguments that it has, and the version of the program."""
+    spec = json.loads((TOP / "deploy/docker/bake.json").read_text())
+    expect(set(spec) <= {"variable", "group", "target", "function"}, f"bake: {sorted(spec)}")
+    image = spec["target"]["image"]
+    dockerfile = (TOP / image["dockerfile"]).read_text()
+    expect(sorted(image["platforms"]) == ["linux/amd64", "linux/arm64"], f"bake: builds for {image['platforms']}")
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", dockerfile, re.M))
+    expect(image["args"] == {name: defaults.get(name) for name in image["args"]}, f"bake: the arguments are not those of the Dockerfile: {defaults}")
+    stages = set(re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.M))
+    for name, target in spec["target"].items():
+        expect(target.get("target") in stages | {None}, f"bake: {name} builds a stage that is not there")
+        for parent in target.get("inherits", []):
+            expect(parent in spec["target"], f"bake: {name} inherits {parent}, which is not there")
+    used = set(re.findall(r"\$\{(\w+)\}", json.dumps(spec["target"])))
+    expect(used == set(spec["variable"]), f"bake: variables and their uses differ by {sorted(used ^ set(spec['variable']))}")
+    version = tomllib.loads((TOP / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    expect(spec["variable"]["VERSION"]["default"] == version, f"bake: the version is not {version}")
+    # Docker without the plugin takes it for an option of its own.
+    is_there = lambda tool: shutil.which(tool[0]) and subprocess.run([*tool, "version"], capture_output=True).returncode == 0
+    if tool := next(filter(is_there, (["docker", "buildx"], ["buildx"])), None):
+        command = [*tool, "bake", "--file", "deploy/docker/bake.json", "--print"]
+        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
+        expect(done.returncode == 0, f"bake: {done.stderr}")
+
+
 def run_config_check(binary, what, environment, arguments):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("UNSLIDE_", "OTEL_"))}
     done = subprocess.run([binary, "config", "check", *arguments], env=clean | environment, capture_output=True, text=True)
@@ -374,7 +402,7 @@ def run_config_check(binary, what, environment, arguments):
 
 def check_metrics():
     """What services register, the table of operations.md, and what a dashboard or an alert uses, are the same metrics."""
-    named = r"unslide_(?:api|builder|cpu|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
+    named = r"unslide_(?:api|build_info|builder|cpu|memory|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
     registrations = rf'"({named})",\s*(?:help: )?"|const [A-Z_]*METRIC: &str = "({named})";'
     sources = text_of("services") + text_of("crates") + text_of("features")
     registered = {name or constant for name, constant in re.findall(registrations, sources)}
@@ -554,6 +582,7 @@ check_egress(documents(KUBERNETES / "base/networkpolicy.yaml"))
 check_runbook()
 check_unit()
 check_image()
+check_bake()
 check_bucket()
 check_components()
 check_writers()

@@ -69,6 +69,10 @@ pub enum Fault {
     Slow,
     /// Its requests are answered with errors for a while.
     Errors,
+    /// Its requests are answered with 503 for a while, as by a store that wants less load.
+    Throttle,
+    /// It takes no writes for a while.
+    ReadOnly,
     /// Some of its answers end too early for a while.
     Truncate,
     /// Bytes of some of its answers are changed for a while.
@@ -143,20 +147,23 @@ const KAFKA: [Choice; 4] = [
     (Fault::Freeze, 2, span_seconds(1, 8)),
     (Fault::Crash, 3, span_seconds(0, 1)),
 ];
-const POSTGRES: [Choice; 5] = [
+const POSTGRES: [Choice; 6] = [
     (Fault::Cut, 4, span_seconds(0, 0)),
     (Fault::Unreachable, 2, span_seconds(1, 8)),
     (Fault::Freeze, 2, span_seconds(1, 8)),
+    (Fault::ReadOnly, 2, span_seconds(2, 8)),
     (Fault::Restart, 1, span_seconds(0, 1)),
     (Fault::Crash, 2, span_seconds(0, 1)),
 ];
-const OBJECT_STORAGE_CHOICES: [Choice; 8] = [
+const OBJECT_STORAGE_CHOICES: [Choice; 9] = [
     (Fault::Cut, 2, span_seconds(0, 0)),
     (Fault::Unreachable, 2, span_seconds(1, 8)),
-    (Fault::Freeze, 1, span_seconds(1, 8)),
+    // Longer than the time limits of requests, sometimes.
+    (Fault::Freeze, 1, span_seconds(1, 25)),
     (Fault::Crash, 1, span_seconds(0, 3)),
     (Fault::Slow, 2, span_seconds(2, 8)),
     (Fault::Errors, 2, span_seconds(1, 8)),
+    (Fault::Throttle, 2, span_seconds(2, 20)),
     (Fault::Truncate, 2, span_seconds(2, 8)),
     (Fault::Corrupt, 3, span_seconds(2, 10)),
 ];

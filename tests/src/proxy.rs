@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// Treatment of connections. The last five are for HTTP alone.
+/// Treatment of connections. Those from `Errors` on are for HTTP alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// They are passed on as they are.
@@ -18,8 +18,12 @@ pub enum Weather {
     Refused,
     /// Each piece of an answer comes this much later.
     Slow(Duration),
+    /// They are taken and stay open, and nothing is passed on.
+    Silent,
     /// Requests are answered with an internal error.
     Errors,
+    /// Requests are answered with 503: their sender is to slow down.
+    Throttled,
     /// Requests are answered with 403: their sender lacks a right.
     Denied,
     /// One of three answers ends in the middle.
@@ -41,6 +45,12 @@ struct State {
 type Trap = (String, mpsc::UnboundedSender<SocketAddr>);
 
 impl State {
+    /// Waits while nothing is passed on.
+    async fn wait_for_speech(&self) {
+        // The sender lives as long as the state.
+        let _ = self.weather.subscribe().wait_for(|weather| *weather != Weather::Silent).await;
+    }
+
     /// Who wants to know of a request with this piece.
     fn find_trap(&self, piece: &[u8]) -> Option<mpsc::UnboundedSender<SocketAddr>> {
         let traps = self.traps.lock().expect("not poisoned");
@@ -63,6 +73,7 @@ const PIECE_BYTES: usize = 16 << 10;
 fn failure_answer(weather: Weather) -> Option<(&'static str, &'static str)> {
     match weather {
         Weather::Errors => Some(("500 Internal Server Error", "InternalError")),
+        Weather::Throttled => Some(("503 Service Unavailable", "SlowDown")),
         Weather::Denied => Some(("403 Forbidden", "AccessDenied")),
         _ => None,
     }
@@ -208,6 +219,7 @@ async fn pass_requests(
             let _ = tokio::time::timeout(Duration::from_millis(300), drain).await;
             return Err(());
         }
+        state.wait_for_speech().await;
         to.write_all(&piece[..length]).await.map_err(drop)?;
     }
 }
@@ -231,7 +243,8 @@ async fn pass_answers(
             _ => 0,
         };
         match weather {
-            Weather::Fair | Weather::Refused | Weather::Errors | Weather::Denied => {}
+            Weather::Fair | Weather::Refused | Weather::Errors | Weather::Throttled | Weather::Denied => {}
+            Weather::Silent => state.wait_for_speech().await,
             Weather::Slow(time) => tokio::time::sleep(time).await,
             Weather::Truncated | Weather::Corrupt => {
                 let count = state.pieces.fetch_add(1, Ordering::Relaxed);
@@ -318,6 +331,12 @@ mod tests {
 
         proxy.set_weather(Weather::Errors);
         assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 500"));
+        proxy.set_weather(Weather::Throttled);
+        assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 503"));
+        proxy.set_weather(Weather::Silent);
+        let mut silent = connect().await.unwrap();
+        let waits = tokio::time::timeout(Duration::from_millis(100), ask(&mut silent)).await;
+        assert!(waits.is_err(), "nothing comes, and the connection stays");
         proxy.set_weather(Weather::Denied);
         assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 403"));
 

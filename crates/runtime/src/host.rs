@@ -2,7 +2,7 @@
 
 use crate::health::Readiness;
 use crate::traces::{ExportError, TraceSettings, Tracer};
-use crate::{CpuPool, Health, Metrics, Shutdown};
+use crate::{CpuPool, Health, Metrics, Shutdown, memory};
 use futures::future::join_all;
 use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
@@ -50,6 +50,12 @@ impl Host {
         let build = IntGauge::with_opts(build.const_label("version", env!("CARGO_PKG_VERSION")))?;
         build.set(1);
         registry.register(Box::new(build))?;
+        let limit = IntGauge::new(
+            "unslide_memory_limit_bytes",
+            "Memory that the process may have, by its control group; 0 without a limit.",
+        )?;
+        limit.set(memory::read_limit().and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(0));
+        registry.register(Box::new(limit))?;
         let ready = IntGauge::new("unslide_ready", "1 if the process serves, 0 if not.")?;
         registry.register(Box::new(ready.clone()))?;
         let opts =

@@ -46,8 +46,27 @@ fn give_back_when_idle() {
     }
 }
 
+/// Returns the memory limit of the process's control group (version 2) in bytes, or None if it has none.
+pub(crate) fn read_limit() -> Option<u64> {
+    parse_limit(&std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?)
+}
+
+fn parse_limit(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
 /// Returns the CPU time of the process so far.
 #[expect(clippy::disallowed_methods, reason = "it is no time of day")]
 fn read_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_limit;
+
+    #[test]
+    fn a_limit_is_a_number_and_none_is_a_word() {
+        assert_eq!((parse_limit("536870912\n"), parse_limit("max\n")), (Some(536_870_912), None));
+    }
 }

@@ -37,10 +37,11 @@ where
             }
         };
         let reason = format_causes(&error);
-        if *missing.lock() != reason {
+        let is_known = is_same_reason(&missing.lock(), &reason);
+        if !is_known {
             tracing::warn!(dependency, error = reason, "the start waits for a dependency");
-            *missing.lock() = reason;
         }
+        *missing.lock() = reason;
         tokio::select! {
             () = tokio::time::sleep(RETRY_INTERVAL) => {}
             () = host.shutdown.wait_until_begun() => return Err(error),
@@ -48,10 +49,24 @@ where
     }
 }
 
+/// Returns true if two reasons differ only in numbers, such as the time at which a certificate was found to be expired.
+fn is_same_reason(one: &str, other: &str) -> bool {
+    let words = |text: &'_ str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    words(one) == words(other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn a_time_in_a_reason_makes_it_no_other_one() {
+        let expired =
+            |time: u32| format!("certificate expired: verification time {time}, not after 1795161600");
+        assert!(is_same_reason(&expired(1_795_161_601), &expired(1_795_161_602)));
+        assert!(!is_same_reason(&expired(1), "connection refused"));
+    }
 
     #[derive(Debug, thiserror::Error)]
     enum Failure {

@@ -17,6 +17,9 @@ const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
 /// A client that sends less of a body in [`RequestLimits::stall_seconds`] counts as stalled.
 const STALL_BYTES: u64 = 16 << 10;
 
+/// The longest time for which keys may count without the database.
+const LONGEST_KEY_OUTAGE_SECONDS: u64 = 3_600;
+
 /// The api's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
@@ -48,6 +51,13 @@ pub struct Settings {
     #[serde(rename = "stop_delay", with = "unslide_model::units::seconds")]
     #[schemars(with = "String")]
     pub stop_delay_seconds: u64,
+    /// How long an API key counts after PostgreSQL confirmed it last, while PostgreSQL does not answer. A key that is revoked
+    /// in that time still counts. Public keys of apps count longer.
+    #[serde(rename = "key_outage", with = "unslide_model::units::seconds")]
+    #[schemars(with = "String")]
+    pub key_outage_seconds: u64,
+    /// Whether the log has a line for each request. Otherwise it has those of requests that fail.
+    pub log_requests: bool,
     /// Folder of symcaches for `POST /v1/symbolicate`. May be deleted at any time.
     #[serde(skip)]
     pub cache_dir: PathBuf,
@@ -150,6 +160,8 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             stop_delay_seconds: 5,
+            key_outage_seconds: 30,
+            log_requests: true,
             cache_dir: PathBuf::new(),
             cache_bytes: 2 << 30,
             trusted_proxies: Vec::new(),
@@ -225,6 +237,12 @@ impl Config {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
             problems.push(ConfigProblem::new("api.trusted_proxies", message));
         }
+        if self.api.key_outage_seconds > LONGEST_KEY_OUTAGE_SECONDS {
+            problems.push(ConfigProblem::new(
+                "api.key_outage",
+                "must be at most 1h: revoked keys count as long".to_owned(),
+            ));
+        }
         match self.api.signing.build_signer() {
             Err(error) => problems.push(ConfigProblem::new("api.signing.key", error.to_string())),
             Ok(Some(_)) if self.api.signing.name.is_empty() => {
@@ -258,6 +276,7 @@ mod tests {
         assert_eq!(keys(&config), ["postgres.url", "objects.bucket", "kafka.bootstrap"]);
         config.api.trusted_proxies = networks(["10.0.0.0/8", "10.0.0.0/33"]);
         config.tenants.upload_bytes = 0;
-        assert_eq!(keys(&config)[..2], ["tenants.upload_size", "api.trusted_proxies"]);
+        config.api.key_outage_seconds = 3_601;
+        assert_eq!(keys(&config)[..3], ["tenants.upload_size", "api.trusted_proxies", "api.key_outage"]);
     }
 }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
+use unslide_model::format_causes;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::{Host, sampled, startup};
 use unslide_store::{Store, StoreError, StoreHook};
@@ -176,7 +177,7 @@ pub async fn build_api(
     symcaches.missed_events();
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
-    let key_cache = KeyCache::default();
+    let key_cache = KeyCache::new(Duration::from_secs(config.api.key_outage_seconds));
     let refreshing = key_cache.start_refresh(store.clone(), host.shutdown.token().clone());
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
@@ -221,6 +222,7 @@ pub async fn build_api(
         tenants: config.tenants.clone(),
         retention: config.indexer,
         limits,
+        logs_requests: config.api.log_requests,
     });
     register_sampled(&host.metrics, &api)?;
     register_probes(&api, host);
@@ -252,19 +254,19 @@ fn register_probes(api: &Api, host: &Host) {
     let asked = api.clone();
     host.health.register_dependency("postgres", move || {
         let api = asked.clone();
-        async move { api.store.ping().await.map_err(|error| error.to_string()) }
+        async move { api.store.check_writes().await.map_err(|error| format_causes(&error)) }
     });
     let asked = api.clone();
     host.health.register_dependency("objects", move || {
         let api = asked.clone();
-        async move { api.objects.check().await.map_err(|error| error.to_string()) }
+        async move { api.objects.check().await.map_err(|error| format_causes(&error)) }
     });
     let asked = api.clone();
     host.health.register_dependency("kafka", move || {
         let api = asked.clone();
         async move {
             let probe = api.producer.probe_topic(&api.topics.input, Duration::from_millis(1_500)).await;
-            probe.map(drop).map_err(|error| error.to_string())
+            probe.map(drop).map_err(|error| format_causes(&error))
         }
     });
     let topics = api.topics_check.clone();

@@ -54,6 +54,8 @@ pub struct Inner {
     /// How long indexers keep what tenants send.
     pub retention: RetentionSettings,
     pub limits: RequestLimits,
+    /// True if requests that succeed are logged, too.
+    pub logs_requests: bool,
     pub metrics: Metrics,
     /// Ids of requests and spans.
     pub ids: Ids,

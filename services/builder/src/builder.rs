@@ -5,6 +5,7 @@ use crate::build::work_folder::WorkFolder;
 use crate::config::Settings;
 use crate::feature::{BuilderFeature, JobHandler};
 use crate::isolation::IsolationGate;
+use crate::lost_attempts::LostAttempts;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
 use crate::places::SharedPlaces;
@@ -40,6 +41,8 @@ pub(crate) struct Builder {
     pub(crate) places: SharedPlaces,
     /// Gate that jobs of all kinds pass before they run.
     pub(crate) gate: IsolationGate,
+    /// Attempts that this process counted and did not end.
+    pub(crate) lost_attempts: LostAttempts,
     /// Reads what tenants upload: see [`crate::build::child`].
     pub(crate) child: ChildProgram,
     /// Readers of reports in other formats.

@@ -12,6 +12,7 @@ mod deletion;
 mod failure;
 pub mod feature;
 mod isolation;
+mod lost_attempts;
 mod metrics;
 mod notifications;
 mod places;

@@ -33,6 +33,8 @@ pub(crate) struct Metrics {
     pub(crate) running: IntGaugeVec,
     /// Jobs that have not ended, by kind and status.
     pub(crate) waiting: IntGaugeVec,
+    /// How long the oldest job that is due has waited, by kind, in seconds.
+    pub(crate) oldest: IntGaugeVec,
     /// Jobs that may not be given up and make no progress, by kind.
     pub(crate) stalled: IntGaugeVec,
     /// Waits for symbols that exist but were not requested, as of the last search.
@@ -74,6 +76,11 @@ impl Metrics {
                 "unslide_builder_jobs_waiting",
                 "Jobs that are not over.",
                 &["kind", "status"],
+            )?,
+            oldest: make.register_gauges(
+                "unslide_builder_oldest_job_seconds",
+                "How long the oldest job that is due has waited for a builder; 0 without one.",
+                &["kind"],
             )?,
             stalled: make.register_gauges(
                 "unslide_builder_stalled_jobs",

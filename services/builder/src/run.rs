@@ -6,6 +6,7 @@ use crate::builder::Builder;
 use crate::config::{CONCURRENT_BACKFILLS, Config};
 use crate::feature::BuilderFeatures;
 use crate::isolation::IsolationGate;
+use crate::lost_attempts::LostAttempts;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
 use crate::places::SharedPlaces;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
+use unslide_model::format_causes;
 use unslide_runtime::{Host, startup};
 use unslide_sandbox::child::ChildProgram;
 use unslide_store::jobs::JobKind;
@@ -83,6 +85,7 @@ pub async fn run(
         name: format!("builder-{}", std::process::id()),
         places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
         gate: IsolationGate::default(),
+        lost_attempts: LostAttempts::default(),
         readers: features.readers.clone(),
         features: features.features.clone(),
         derived: features.derived.clone(),
@@ -113,7 +116,13 @@ pub async fn run(
         relay::run_relay(relay),
         maintenance::run_job_metrics(&builder),
     );
-    let _ = tokio::time::timeout(builder.host.shutdown.drain_timeout() / 10, builder.store.close()).await;
+    let closing = async {
+        if let Err(error) = builder.lost_attempts.take_back(&builder.store).await {
+            tracing::warn!(error = format_causes(&error), "attempts of unfinished jobs count as deaths");
+        }
+        builder.store.close().await;
+    };
+    let _ = tokio::time::timeout(builder.host.shutdown.drain_timeout() / 10, closing).await;
     Ok(())
 }
 
@@ -143,15 +152,15 @@ fn prepare_folder(folder: &Path) -> std::io::Result<()> {
 /// Registers readiness checks for the three servers.
 fn register_probes(builder: &Arc<Builder>) {
     register_probe(builder, "postgres", |builder| async move {
-        builder.store.ping().await.map_err(|error| error.to_string())
+        builder.store.check_writes().await.map_err(|error| format_causes(&error))
     });
     register_probe(builder, "objects", |builder| async move {
-        builder.objects.check().await.map_err(|error| error.to_string())
+        builder.objects.check().await.map_err(|error| format_causes(&error))
     });
     register_probe(builder, "kafka", |builder| async move {
         let topic = &builder.topics.symbol_events;
         let probe = builder.producer.probe_topic(topic, Duration::from_millis(1_500)).await;
-        probe.map(drop).map_err(|error| error.to_string())
+        probe.map(drop).map_err(|error| format_causes(&error))
     });
 }
 

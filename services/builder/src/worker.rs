@@ -6,6 +6,7 @@ use crate::deletion::{erase, purge};
 use crate::failure::JobFailure;
 use crate::feature::{FeatureJob, GivenUpJob};
 use crate::isolation::{self, Beside, Pass};
+use crate::lost_attempts::CountedAttempt;
 use crate::places::{JobLane, Place};
 use crate::requests::{regroup, reprocess, wake};
 use std::sync::Arc;
@@ -75,9 +76,12 @@ pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, pl
     }
 }
 
-/// Leases a job for a place. The extra place takes only a job of a tenant with no job under way.
+/// Leases a job for a place, after attempts that were no deaths were taken back. The extra place takes only a job of a tenant with no job under way.
 async fn lease_job(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
     let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
+    if let Err(error) = builder.lost_attempts.take_back(store).await {
+        tracing::debug!(error = %error, "an attempt could not be taken back yet");
+    }
     match place {
         Place::Own(_) => Ok(jobs::lease_jobs(store, kinds, name, lease, 1).await?.pop()),
         Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, builder.places.kinds(), name, lease).await,
@@ -89,8 +93,11 @@ async fn run_job(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place
     let _registered = builder.places.register_job(job, &place);
     // The future is large, because it holds all state of a job.
     let work = Box::pin(async {
-        if let Some(pass) = acquire_pass(builder, job, beside).await {
-            perform_job(builder, job).await;
+        let mut attempt = builder.lost_attempts.begin_attempt(job);
+        if let Some(pass) = acquire_pass(builder, job, beside, &mut attempt).await {
+            if perform_job(builder, job).await != LOST {
+                attempt.settle();
+            }
             drop(pass);
         }
     });
@@ -104,8 +111,11 @@ fn lease_time(builder: &Builder) -> time::Duration {
 /// Time limit of one job, without the time for which it was stopped.
 const JOB_TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// Performs one job and records how it ended.
-async fn perform_job(builder: &Builder, job: &JobLease) {
+/// Outcome of a job whose end is not recorded.
+const LOST: &str = "lost";
+
+/// Performs one job and records how it ended. Returns the outcome.
+async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
     let kind = job.work.kind();
     let may_be_given_up = job.work.may_be_given_up();
     let begun = Instant::now();
@@ -128,7 +138,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) {
         Ok(()) => "done",
         Err(JobFailure::LeaseLost) => {
             tracing::warn!(job.id = %job.id, job.kind = kind, "the job was given to someone else");
-            "lost"
+            LOST
         }
         Err(JobFailure::TenantDeleted) => {
             tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
@@ -147,6 +157,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) {
         Err(JobFailure::Job { reason, detail }) => end_job(builder, job, &reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+    outcome
 }
 
 /// Waits until a job has taken [`JOB_TIMEOUT`].
@@ -183,6 +194,13 @@ async fn unless_deleted(
 /// others would wait too.
 async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     if job.exhausted {
+        // A builder that lives hears with its next heartbeat that it has lost the lease, and takes its attempt back.
+        sleep(heartbeat_interval(builder) * 2).await;
+        if !jobs::is_exhausted(&builder.store, job).await? {
+            return Err(JobFailure::Server(
+                "builders lost its lease in an outage and did not die".to_owned(),
+            ));
+        }
         let detail = "every builder that began with it died; its bytes are kept";
         return Err(JobFailure::job("kills_builder", detail));
     }
@@ -229,18 +247,25 @@ async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure
 
 /// Returns the pass that this job needs. Returns `None` if the job must not run, because its lease was lost
 /// or the builder stops. The lease then expires.
-async fn acquire_pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
+async fn acquire_pass(
+    builder: &Builder,
+    job: &JobLease,
+    beside: Beside,
+    attempt: &mut CountedAttempt,
+) -> Option<Pass> {
     if job.attempt < isolation::ALONE_FROM || job.exhausted {
         return Some(Pass::Beside(beside));
     }
     drop(beside);
     check_counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
+    attempt.settle();
     let alone = tokio::select! {
         alone = builder.gate.wait_alone() => alone,
         () = keep_lease(builder, job) => return None,
         () = builder.host.shutdown.token().cancelled() => return None,
     };
     check_counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
+    attempt.count_again(job);
     tracing::info!(job.id = %job.id, job.attempt = job.attempt, "a job runs alone: builders have died with it");
     Some(Pass::Alone(alone))
 }
@@ -251,9 +276,14 @@ fn check_counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
     result.map_err(noted).ok()
 }
 
+/// Returns the interval between two renewals of a lease, which is also the time limit of one.
+fn heartbeat_interval(builder: &Builder) -> Duration {
+    builder.settings.lease_duration() / 3
+}
+
 /// Renews the lease of a job. Returns when the lease is lost.
 async fn keep_lease(builder: &Builder, job: &JobLease) {
-    let beat = builder.settings.lease_duration() / 3;
+    let beat = heartbeat_interval(builder);
     loop {
         sleep(beat).await;
         let beaten = timeout(beat, jobs::extend_lease(&builder.store, job, lease_time(builder))).await;
@@ -290,7 +320,7 @@ async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) 
 
 fn log_unrecorded(job: &JobLease, error: &StoreError) -> &'static str {
     tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
-    "lost"
+    LOST
 }
 
 /// Returns a job to the queue, or ends it. If it was an upload's, the upload's record says why.

@@ -130,7 +130,7 @@ fn register_probes(
     let asked = store.clone();
     host.health.register_probe("postgres", move || {
         let store = asked.clone();
-        async move { store.ping().await.map_err(|e| format_causes(&e)) }
+        async move { store.check_storing().await.map_err(|e| format_causes(&e)) }
     });
     let bucket = objects.clone();
     host.health.register_probe("objects", move || {

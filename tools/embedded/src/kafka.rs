@@ -1,4 +1,4 @@
-//! A private single-node Apache Kafka (KRaft: broker and controller in one JVM).
+//! A private Apache Kafka (KRaft: broker and controller in one JVM), of one node or several.
 
 use crate::child::{Child, ServerProgram, end_leftover, run};
 use crate::error::{AtPath, Error};
@@ -58,6 +58,18 @@ pub(crate) struct Kafka {
     pub(crate) bootstrap: SocketAddr,
 }
 
+/// One node of a cluster.
+pub(crate) struct Node<'a> {
+    /// From 1.
+    pub(crate) id: usize,
+    pub(crate) listen: SocketAddr,
+    /// The address for clients.
+    pub(crate) advertised: SocketAddr,
+    /// The addresses of all nodes' controllers, in the order of their ids.
+    pub(crate) controllers: &'a [SocketAddr],
+    pub(crate) logins: &'a [BrokerLogin],
+}
+
 /// Starts the broker on `data/kafka`. Formats that folder first if it is new.
 pub(crate) fn start(
     jars: &Path,
@@ -68,12 +80,25 @@ pub(crate) fn start(
 ) -> Result<Kafka, Error> {
     let folder = data.join("kafka");
     private_folder(&folder)?;
-    let log = data.join("kafka.log");
-    end_leftover(&log, &folder);
+    end_leftover(&data.join("kafka.log"), &folder);
     let listen = ports::address(listen, &folder.join("port"))?;
     let controller = ports::address(None, &folder.join("controller-port"))?;
     let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
-    write(&folder.join("server.properties"), &properties(listen, bootstrap, controller, logins))?;
+    let node = Node { id: 1, listen, advertised: bootstrap, controllers: &[controller], logins };
+    Ok(Kafka { child: start_node(jars, data, "kafka", &node, &cluster_id()?)?, listen, bootstrap })
+}
+
+/// Starts a node on the folder `name` of `data`. Formats that folder first if it is new, as one of this cluster.
+pub(crate) fn start_node(
+    jars: &Path,
+    data: &Path,
+    name: &str,
+    node: &Node<'_>,
+    cluster: &str,
+) -> Result<Child, Error> {
+    let (folder, log) = (data.join(name), data.join(format!("{name}.log")));
+    private_folder(&folder)?;
+    write(&folder.join("server.properties"), &properties(node))?;
     write(&folder.join("log4j2.properties"), LOG4J)?;
     let java = java();
     let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
@@ -84,7 +109,7 @@ pub(crate) fn start(
         let mut format = arguments.clone();
         format.extend(["kafka.tools.StorageTool", "format", "--cluster-id"].map(OsString::from));
         format.extend([
-            cluster_id()?.into(),
+            cluster.into(),
             "--config".into(),
             "server.properties".into(),
             "--ignore-formatted".into(),
@@ -105,7 +130,7 @@ pub(crate) fn start(
         orphaned: "TERM",
         unprivileged: false,
     };
-    Ok(Kafka { child: Child::start(&program)?, listen, bootstrap })
+    Child::start(&program)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
@@ -135,22 +160,25 @@ fn advertised(listen: SocketAddr) -> SocketAddr {
 }
 
 /// Paths are relative to the broker's working folder: no path can break the file's syntax.
-fn properties(
-    listen: SocketAddr,
-    advertised: SocketAddr,
-    controller: SocketAddr,
-    logins: &[BrokerLogin],
-) -> String {
+fn properties(node: &Node<'_>) -> String {
+    let Node { id, listen, advertised, controllers, logins } = node;
     let (protocol, access) = match logins {
         [] => ("PLAINTEXT", String::new()),
         [first, ..] => ("SASL_PLAINTEXT", access(first, logins)),
     };
+    let voters: Vec<String> =
+        controllers.iter().zip(1..).map(|(address, id)| format!("{id}@{address}")).collect();
+    let voters = voters.join(",");
+    let controller = controllers[*id - 1];
+    // Internal topics are replicated as far as there are nodes.
+    let replicas = controllers.len().min(3);
+    let in_sync = replicas.div_ceil(2);
     format!(
         "\
 {access}\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{controller}
+node.id={id}
+controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
 listeners={protocol}://{listen},CONTROLLER://{controller}
 advertised.listeners={protocol}://{advertised}
@@ -159,14 +187,13 @@ inter.broker.listener.name={protocol}
 log.dirs=logs
 num.partitions=4
 auto.create.topics.enable=false
-# one node: internal topics cannot be replicated
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 share.coordinator.state.topic.num.partitions=1
 # nobody should wait for members that may still join
 group.initial.rebalance.delay.ms=0

@@ -8,6 +8,7 @@
 
 mod cache;
 mod child;
+mod cluster;
 mod error;
 mod fetch;
 mod kafka;
@@ -20,6 +21,7 @@ mod s3;
 mod servers;
 
 pub use cache::cache_folder;
+pub use cluster::KafkaCluster;
 pub use error::Error;
 pub use fetch::{Distribution, Progress, fetch};
 pub use kafka::BrokerLogin;

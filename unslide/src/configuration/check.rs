@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(Exit::Usage);
     }
     say!("the configuration is fine");
-    if !matches!(arguments.service, Some(KafkaLogin::Migrate | KafkaLogin::Audit)) {
+    if arguments.service.is_none_or(is_service) {
         match &configuration.process.traces.settings {
             Some(collector) => say!("traces are exported to {collector}"),
             None => say!(
@@ -57,6 +57,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.connect { connection_check::run(&configuration, arguments.service) } else { Ok(Exit::Ready) }
 }
 
+/// Returns true for the login of a service that runs all the time.
+fn is_service(login: KafkaLogin) -> bool {
+    matches!(login, KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer | KafkaLogin::Symbolizer)
+}
+
 impl Configuration {
     /// Returns the problems of the sections that a login reads; of all sections for `None`.
     fn list_problems(&self, login: Option<KafkaLogin>) -> Vec<ConfigProblem> {
@@ -67,7 +72,7 @@ impl Configuration {
             Some(KafkaLogin::Indexer) => self.validate(Some(Service::Indexer)),
             Some(KafkaLogin::Symbolizer) => self.validate(Some(Service::Symbolizer)),
             Some(KafkaLogin::Migrate) => self.administration_problems(true),
-            Some(KafkaLogin::Audit) => self.kafka_problems(),
+            Some(KafkaLogin::Audit | KafkaLogin::Gateway | KafkaLogin::Keda) => self.kafka_problems(),
         }
     }
 

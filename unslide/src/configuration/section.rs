@@ -16,7 +16,7 @@ impl Section {
             KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer => true,
             KafkaLogin::Symbolizer => self == Section::Objects,
             KafkaLogin::Migrate => self == Section::Postgres,
-            KafkaLogin::Audit => false,
+            KafkaLogin::Audit | KafkaLogin::Gateway | KafkaLogin::Keda => false,
         }
     }
 }

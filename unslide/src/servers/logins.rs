@@ -13,7 +13,7 @@ pub struct AclArguments {
     /// `kafka-admin.properties`, and do nothing else
     #[arg(long, conflicts_with_all = ["topics", "recover"])]
     pub acls: bool,
-    /// The principal of a service, of `migrate` or of `audit` [default: User:unslide-api and so on]
+    /// The principal of a service, of `migrate`, `audit`, `gateway` or `keda` [default: User:unslide-api and so on]
     #[arg(long, value_name = "NAME=PRINCIPAL", requires = "acls", value_parser = parse_principal)]
     principal: Vec<(KafkaLogin, String)>,
     /// Print JSON instead of commands

@@ -1,5 +1,7 @@
 //! Errors between the service and its database.
 
+use sqlx::postgres::PgDatabaseError;
+
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -9,6 +11,18 @@ pub enum StoreError {
     /// The migrations could not be applied.
     #[error("cannot migrate the database")]
     Migrate(#[from] sqlx::migrate::MigrateError),
+    /// A migration found its table locked, each time that it was tried.
+    #[error(
+        "a migration could not lock its table within {seconds} s: end the transactions that hold it (`SELECT * FROM \
+         pg_stat_activity WHERE xact_start < now() - interval '1 minute'`), then run `unslide migrate` again"
+    )]
+    Locked {
+        /// How long it was tried.
+        seconds: u64,
+        /// The last error.
+        #[source]
+        source: sqlx::migrate::MigrateError,
+    },
     /// The database lacks migrations that this program needs.
     #[error("the database lacks {missing} migrations, the first is {first}: run `unslide migrate`")]
     NotMigrated {
@@ -33,6 +47,22 @@ pub enum StoreError {
         "the login {0} could bypass row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service only"
     )]
     UnsafeLogin(String),
+    /// The server answers and takes no writes.
+    #[error(
+        "PostgreSQL takes no writes: it is a standby, or default_transaction_read_only is on. Connect to the primary, \
+         or set it off"
+    )]
+    ReadOnly,
+    /// Tables of a day are missing, so that nothing of that day can be stored.
+    #[error(
+        "the tables of {day} are missing: {tables}. Indexers make them; their log says why they could not (`maintenance failed`)"
+    )]
+    NoPartitions {
+        /// The day.
+        day: time::Date,
+        /// The partitioned tables, separated by commas.
+        tables: String,
+    },
     /// Two connections share a session of the server.
     #[error(
         "the connections go through a pooler in transaction mode, which mixes roles, locks and prepared statements; set its mode to session, or connect to PostgreSQL itself"
@@ -78,6 +108,13 @@ pub enum StoreError {
 /// The SQLSTATE that the database raises if rows are added to a deleted tenant.
 const TENANT_DELETED: &str = "UD001";
 
+/// Returns true for an SQLSTATE with which a server refuses all work of a kind: `25006` takes no writes, `28` refuses
+/// the login, `3D000` lacks the database, `53` lacks disk, memory or connections, `57P` starts or stops, `58` cannot
+/// read its own files.
+fn is_outage_state(code: &str) -> bool {
+    matches!(code, "25006" | "3D000") || ["28", "53", "57P", "58"].iter().any(|class| code.starts_with(class))
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -94,12 +131,12 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Returns true if the same work may succeed when it is done again: lost connections, deadlocks,
-    /// serialization failures, a server that starts or stops.
+    /// Returns true if the same work may succeed when it is done again: outages, deadlocks, serialization
+    /// failures.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         match self {
-            _ if self.is_connection() => true,
+            _ if self.is_outage() => true,
             StoreError::Database(sqlx::Error::Database(error)) => error
                 .code()
                 .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
@@ -109,7 +146,27 @@ impl StoreError {
         }
     }
 
-    /// Returns true if no work can succeed for now: the server cannot be reached, or starts or stops.
+    /// Returns true if no work can succeed for now, and no work is the cause: the server cannot be reached,
+    /// takes no writes, has no disk space or memory left, or refuses the login or a right of the services.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            _ if self.is_connection() => true,
+            StoreError::Database(sqlx::Error::Database(error)) => {
+                // A row that the policies of row-level security refuse has the same code as a missing right,
+                // and is a fault of the program.
+                let is_policy = error
+                    .try_downcast_ref::<PgDatabaseError>()
+                    .is_some_and(|error| error.routine() == Some("ExecWithCheckOptions"));
+                error.code().is_some_and(|code| is_outage_state(&code) || code == "42501" && !is_policy)
+            }
+            StoreError::Database(sqlx::Error::Tls(_)) => true,
+            StoreError::ReadOnly | StoreError::NoPartitions { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Returns true if the server cannot be reached, or starts or stops: a start waits for it.
     #[must_use]
     pub fn is_connection(&self) -> bool {
         match self {
@@ -166,5 +223,20 @@ impl StoreError {
     /// Makes the error for a row of a table that cannot be read.
     pub fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
         StoreError::Corrupt { table, what: what.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_an_outage_are_no_faults_of_a_statement() {
+        for state in ["25006", "28P01", "28000", "3D000", "53100", "53200", "53300", "57P01", "58030"] {
+            assert!(is_outage_state(state), "{state}");
+        }
+        for state in ["22001", "23505", "25P02", "40001", "42501", "42703", "57014", "55P03", "XX000"] {
+            assert!(!is_outage_state(state), "{state}");
+        }
     }
 }

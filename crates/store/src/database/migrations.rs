@@ -1,13 +1,26 @@
 //! The schema's history, part of the program.
 
+use super::partitioned_indexes;
 use crate::{Result, StoreError};
-use sqlx::migrate::Migrator;
+use sqlx::error::DatabaseError;
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
 use unslide_model::Secret;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+/// How long a migration waits for a lock before it lets those go on that wait behind it.
+pub(super) const LOCK_TIMEOUT: &str = "2s";
+/// The value of `lock_timeout` for a statement that blocks no one while it waits.
+pub(super) const NO_TIMEOUT: &str = "0";
+/// Pause between two tries of a migration.
+const LOCK_TRY_BACKOFF: Duration = Duration::from_secs(1);
+/// How long a migration is tried altogether.
+const LOCK_TRIES_TIMEOUT: Duration = Duration::from_secs(600);
+
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
 /// PostgreSQL 15, as `server_version_num` has it: the first version in which a view reads its tables as the role that asks
 /// (`security_invoker`).
@@ -35,20 +48,79 @@ async fn read_applied_versions(connection: &mut PgConnection) -> Result<BTreeSet
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Applies missing migrations as the role of `url`, which then owns the schema. Several processes may call it
-/// at the same time: they take turns.
+/// Applies missing migrations as the role of `url`, which then owns the schema, beside services that read and write.
+/// Several processes may call it at the same time: they take turns.
 ///
 /// # Errors
-/// Returns an error if the database cannot be reached, a migration fails, or an applied one has changed.
+/// Returns an error if the database cannot be reached, a migration fails or cannot lock its table, or an applied one
+/// has changed.
 pub async fn apply_migrations(url: &Secret) -> Result<Migrated> {
+    apply_from(&MIGRATIONS, url).await
+}
+
+/// Applies the missing ones of these migrations.
+pub(crate) async fn apply_from(migrations: &Migrator, url: &Secret) -> Result<Migrated> {
     let mut connection = PgConnection::connect(url.reveal()).await?;
     verify_server(&mut connection).await?;
-    let before = read_applied_versions(&mut connection).await?.len();
-    MIGRATIONS.run(&mut connection).await?;
+    // Held until the connection ends. A process that waits its turn waits as long as the other one takes.
+    connection.lock().await?;
+    let before = read_applied_versions(&mut connection).await?;
+    partitioned_indexes::drop_unfinished(&mut connection).await?;
+    let pending = migrations.iter().filter(|migration| !before.contains(&migration.version));
+    for alone in pending.filter(|migration| migration.no_tx) {
+        // An index that is built beside writers waits for each of their transactions.
+        run_until(migrations, &mut connection, Some(alone.version - 1), LOCK_TIMEOUT).await?;
+        run_until(migrations, &mut connection, Some(alone.version), NO_TIMEOUT).await?;
+    }
+    run_until(migrations, &mut connection, None, LOCK_TIMEOUT).await?;
     sqlx::query("GRANT SELECT ON _sqlx_migrations TO unslide_service").execute(&mut connection).await?;
+    partitioned_indexes::complete_indexes(&mut connection).await?;
     let after = read_applied_versions(&mut connection).await?.len();
     connection.close().await?;
-    Ok(Migrated { applied: after - before, total: MIGRATIONS.iter().count() })
+    Ok(Migrated { applied: after - before.len(), total: migrations.iter().count() })
+}
+
+/// Runs migrations up to a version. One that cannot lock its table in time is undone, lets the services go on, and is
+/// tried again: whoever waits behind a waiting lock waits no longer than this time.
+async fn run_until(
+    migrations: &Migrator,
+    connection: &mut PgConnection,
+    last: Option<i64>,
+    lock_timeout: &str,
+) -> Result<()> {
+    set_lock_timeout(connection, lock_timeout).await?;
+    let begun = Instant::now();
+    loop {
+        let error = match migrations.run_direct(last, connection, false).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        if !is_lock_conflict(&error) {
+            return Err(error.into());
+        }
+        if begun.elapsed() >= LOCK_TRIES_TIMEOUT {
+            return Err(StoreError::Locked { seconds: LOCK_TRIES_TIMEOUT.as_secs(), source: error });
+        }
+        tracing::warn!(error = %error, "a migration waits for transactions of others and is tried again");
+        tokio::time::sleep(LOCK_TRY_BACKOFF).await;
+    }
+}
+
+/// Sets how long the statements of a connection wait for a lock.
+pub(super) async fn set_lock_timeout(connection: &mut PgConnection, timeout: &str) -> Result<()> {
+    sqlx::query("SELECT set_config('lock_timeout', $1, false)").bind(timeout).execute(connection).await?;
+    Ok(())
+}
+
+/// Returns true if a migration found its table locked, or waited in a circle with a writer.
+fn is_lock_conflict(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
+    error
+        .as_database_error()
+        .and_then(DatabaseError::code)
+        .is_some_and(|code| matches!(code.as_ref(), "55P03" | "40P01"))
 }
 
 /// Returns an error if the server is older than the supported versions.

@@ -7,6 +7,7 @@ pub(crate) mod json;
 mod listen;
 pub(crate) mod migrations;
 pub(crate) mod number;
+mod partitioned_indexes;
 pub(crate) mod purge;
 mod settings;
 mod store;

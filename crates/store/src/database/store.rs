@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use time::OffsetDateTime;
+use time::{OffsetDateTime, UtcOffset};
 use tokio::runtime::Handle;
 use unslide_model::{Clock, Owner, Stats, TenantId};
 
@@ -118,6 +118,35 @@ impl Store {
     pub async fn ping(&self) -> Result<()> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
+    }
+
+    /// Checks that the database answers and takes writes.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`], or the database does not answer.
+    pub async fn check_writes(&self) -> Result<()> {
+        let takes_none = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean";
+        let takes_none: bool = sqlx::query_scalar(takes_none).fetch_one(&self.pool).await?;
+        if takes_none { Err(StoreError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Checks that reports can be stored now: the database answers, takes writes, and has the tables of today.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`], [`StoreError::NoPartitions`], or the database does not answer.
+    pub async fn check_storing(&self) -> Result<()> {
+        self.check_writes().await?;
+        let day = self.clock.now().to_offset(UtcOffset::UTC).date();
+        let missing: Option<String> = sqlx::query_scalar(
+            "SELECT string_agg(c.relname, ', ' ORDER BY c.relname)
+             FROM pg_partitioned_table p JOIN pg_class c ON c.oid = p.partrelid
+             WHERE p.partstrat = 'r' AND c.relnamespace = 'public'::regnamespace
+               AND to_regclass('public.' || c.relname || '_' || to_char($1::date, 'YYYYMMDD')) IS NULL",
+        )
+        .bind(day)
+        .fetch_one(&self.pool)
+        .await?;
+        missing.map_or(Ok(()), |tables| Err(StoreError::NoPartitions { day, tables }))
     }
 
     /// Closes every connection and waits for those that are in use.

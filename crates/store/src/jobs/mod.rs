@@ -244,9 +244,47 @@ pub async fn extend_lease(store: &Store, job: &JobLease, lease: Duration) -> Res
 /// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
 pub async fn count_attempt(store: &Store, job: &JobLease, counts: bool) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
-    let (now, attempts) = (tx.now(), if counts { job.attempt } else { job.attempt.saturating_sub(1) });
-    update_job!(tx, job, "attempts = $4, updated_at = $5", to_row32(attempts), now)?;
+    let (now, change) = (tx.now(), if counts { 1 } else { -1 });
+    update_job!(tx, job, "attempts = greatest(attempts + $4, 0), updated_at = $5", change, now)?;
     tx.commit().await
+}
+
+/// Takes an attempt of a job back that its worker did not end and did not die in, whoever has the job now.
+///
+/// # Errors
+/// The database fails, or another transaction has the job.
+pub async fn take_attempt_back(store: &Store, job: &JobLease) -> Result<()> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, _) = tx.parts();
+    // A transaction of the lost attempt may still have the row. The next try comes soon.
+    sqlx::query("SET LOCAL lock_timeout = '1s'").execute(&mut *connection).await?;
+    sqlx::query!(
+        "UPDATE jobs SET attempts = greatest(attempts - 1, 0)
+         WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running')",
+        tenant,
+        job.id
+    )
+    .execute(connection)
+    .await?;
+    tx.commit().await
+}
+
+/// Returns true if the attempts of an exhausted job are still used up: none was taken back since.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] if another worker has it; or the database fails.
+pub async fn is_exhausted(store: &Store, job: &JobLease) -> Result<bool> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, _) = tx.parts();
+    let used_up = sqlx::query_scalar!(
+        r#"SELECT attempts > max_attempts AS "used_up!" FROM jobs WHERE tenant = $1 AND id = $2 AND lease_token = $3"#,
+        tenant,
+        job.id,
+        job.token
+    )
+    .fetch_optional(connection)
+    .await?;
+    used_up.ok_or(StoreError::LeaseLost(job.id))
 }
 
 /// Records the progress of a job in a page's transaction: the next worker begins with `work`, and attempts

@@ -12,11 +12,11 @@ impl FirstFailure {
     /// no failure: it waits for nothing any more.
     ///
     /// # Errors
-    /// A failure of the connection, because it concerns every owner.
+    /// An outage of the database, because it concerns every owner.
     pub(crate) fn record_failure(&mut self, owner: &impl Display, error: StoreError) -> Result<()> {
         match error {
             StoreError::TenantDeleted => {}
-            error if error.is_connection() => return Err(error),
+            error if error.is_outage() => return Err(error),
             error => {
                 tracing::error!(tenant = %owner, ?error, "one tenant's reports could not be requested; those of other tenants are");
                 self.0.get_or_insert(error);

@@ -5,6 +5,8 @@ mod clocks;
 mod database;
 mod hooks;
 mod kafka;
+mod migrating;
+mod outages;
 mod pool;
 mod pooler;
 mod purge;

@@ -17,7 +17,7 @@ use unslide_proto::topics::{
 /// The transactional id of the builders' relay, after the prefix.
 pub const RELAY_TRANSACTION: &str = "unslide.relay";
 
-/// A program that connects to Kafka, which should have a login of its own.
+/// A program that connects to Kafka, which should have a login of its own. The last two are not programs of Unslide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KafkaLogin {
@@ -33,17 +33,23 @@ pub enum KafkaLogin {
     Migrate,
     /// `unslide audit`.
     Audit,
+    /// Gateways and services that send events themselves, beside the API.
+    Gateway,
+    /// KEDA, which scales symbolizers by the lag of their group.
+    Keda,
 }
 
 impl KafkaLogin {
     /// Every login.
-    pub const ALL: [KafkaLogin; 6] = [
+    pub const ALL: [KafkaLogin; 8] = [
         KafkaLogin::Api,
         KafkaLogin::Builder,
         KafkaLogin::Symbolizer,
         KafkaLogin::Indexer,
         KafkaLogin::Migrate,
         KafkaLogin::Audit,
+        KafkaLogin::Gateway,
+        KafkaLogin::Keda,
     ];
 
     /// Returns the name, as on the command line.
@@ -56,6 +62,8 @@ impl KafkaLogin {
             KafkaLogin::Indexer => "indexer",
             KafkaLogin::Migrate => "migrate",
             KafkaLogin::Audit => "audit",
+            KafkaLogin::Gateway => "gateway",
+            KafkaLogin::Keda => "keda",
         }
     }
 }
@@ -216,7 +224,7 @@ const LANE_GROUPS: &[&str] = &[LIVE_GROUP, RETRY_GROUP, "unslide.resymbolicate"]
 /// read.
 const LIST: &[Listed] = {
     use AccessOperation::{Create, Delete, Describe, DescribeConfigs, Read, Write};
-    use KafkaLogin::{Api, Audit, Builder, Indexer, Migrate, Symbolizer};
+    use KafkaLogin::{Api, Audit, Builder, Gateway, Indexer, Keda, Migrate, Symbolizer};
     &[
         for_topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
         for_topics(
@@ -292,6 +300,10 @@ const LIST: &[Listed] = {
         tenant_topics(Audit, &[OUTPUT], &[Read, DescribeConfigs]),
         for_groups(Audit, LANE_GROUPS, &[Describe]),
         for_groups(Audit, &[SCAN_GROUP], &[Describe]),
+        for_topics(Gateway, &[INPUT, SESSIONS, METRICS, ALERTS], &[Write]),
+        tenant_topics(Gateway, &[INPUT], &[Write]),
+        for_topics(Keda, &[INPUT], &[Describe]),
+        for_groups(Keda, &[LIVE_GROUP], &[Describe]),
     ]
 };
 

@@ -15,6 +15,7 @@ use tokio_util::io::ReaderStream;
 
 use unslide_api::feature::upload::ClientPace;
 use unslide_api::problem::{Kind, Problem};
+use unslide_artifacts::StorageError;
 
 /// The most bytes of one file without a key, and of all of them in a process: strangers can send them.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -97,7 +98,7 @@ impl Spool {
         let mut held = HeldBytes { used: self.used.clone(), bytes: 0 };
         let folder = self.folder.clone();
         let file = tokio::task::spawn_blocking(move || open_file(&folder)).await;
-        let mut file = File::from_std(file.map_err(Problem::internal)?.map_err(Problem::internal)?);
+        let mut file = File::from_std(file.map_err(Problem::internal)?.map_err(disk_failed)?);
         let written = write_pieces(&mut file, &mut held, pieces);
         tokio::time::timeout(KEYLESS_FILE_TIMEOUT, written).await.map_err(|_| {
             let seconds = KEYLESS_FILE_TIMEOUT.as_secs();
@@ -105,6 +106,11 @@ impl Spool {
         })??;
         Ok(SpooledFile { name: name.as_deref().map(storable_name), file, held })
     }
+}
+
+/// Returns the problem of a disk that is full or fails: 503, because the same upload succeeds once it is mended.
+fn disk_failed(error: io::Error) -> Problem {
+    StorageError::File(error).into()
 }
 
 /// Opens a file without a name. A process without a data folder, as in development, uses the system's temporary folder.
@@ -131,9 +137,9 @@ async fn write_pieces(
         let Some(piece) = piece? else { break };
         pace.record_progress(asked.elapsed(), piece.len() as u64);
         held.take_bytes(piece.len() as u64)?;
-        file.write_all(&piece).await.map_err(Problem::internal)?;
+        file.write_all(&piece).await.map_err(disk_failed)?;
     }
-    file.flush().await.map_err(Problem::internal)
+    file.flush().await.map_err(disk_failed)
 }
 
 impl SpooledFile {
@@ -142,10 +148,10 @@ impl SpooledFile {
     /// # Errors
     /// The disk fails.
     pub async fn into_stream(mut self) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send, Problem> {
-        self.file.seek(SeekFrom::Start(0)).await.map_err(Problem::internal)?;
+        self.file.seek(SeekFrom::Start(0)).await.map_err(disk_failed)?;
         let held = self.held;
         let pieces = ReaderStream::with_capacity(self.file, READ_BYTES);
-        Ok(pieces.map_err(Problem::internal).inspect_ok(move |_| {
+        Ok(pieces.map_err(disk_failed).inspect_ok(move |_| {
             let _until_the_end = &held;
         }))
     }

@@ -2,7 +2,7 @@
 //!
 //! A task reads the keys in use again several times a second, in one statement. A key that was not confirmed
 //! for a second is looked up by its next request. A change by this process counts for the next request. While
-//! the database does not answer, a key that was confirmed within the last 30 s still counts.
+//! the database does not answer, a key that was confirmed within `api.key_outage` still counts.
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -21,8 +21,6 @@ use unslide_store::{Result, Store};
 const KEY_LIMIT: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 /// Microseconds for which a key counts after the database confirmed it.
 const FRESH_MICROS: i64 = 1_000_000;
-/// The same while the database does not answer.
-const FRESH_IN_OUTAGE_MICROS: i64 = 30_000_000;
 /// Microseconds for which a key is in use after a request.
 const IN_USE_MICROS: i64 = 10_000_000;
 /// Time between two refreshes. Two of them fit into the second for which a key counts.
@@ -42,6 +40,8 @@ struct State {
     changes: u64,
     /// True while the database does not answer.
     is_outage: bool,
+    /// Microseconds for which a key counts after the database confirmed it, while the database does not answer.
+    outage_micros: i64,
 }
 
 struct CachedKey {
@@ -65,13 +65,15 @@ struct ReadStart {
     changes: u64,
 }
 
-impl Default for KeyCache {
-    fn default() -> KeyCache {
-        KeyCache(Arc::new(Mutex::new(State { keys: LruCache::new(KEY_LIMIT), changes: 0, is_outage: false })))
-    }
-}
-
 impl KeyCache {
+    /// Creates a cache whose keys count for `outage` while the database does not answer.
+    #[must_use]
+    pub fn new(outage: Duration) -> KeyCache {
+        let outage_micros = i64::try_from(outage.as_micros()).unwrap_or(i64::MAX);
+        let keys = LruCache::new(KEY_LIMIT);
+        KeyCache(Arc::new(Mutex::new(State { keys, changes: 0, is_outage: false, outage_micros })))
+    }
+
     /// Starts to refresh the keys in use, until `stop`.
     #[must_use]
     pub fn start_refresh(&self, store: Store, stop: CancellationToken) -> JoinHandle<()> {
@@ -87,7 +89,7 @@ impl KeyCache {
     /// Returns the principal of a key, or `None` if the text is no valid key.
     ///
     /// # Errors
-    /// The database fails and the key was not confirmed within the last 30 s.
+    /// The database fails and the key was not confirmed within `api.key_outage`.
     pub async fn authenticate(
         &self,
         store: &Store,
@@ -159,7 +161,10 @@ impl KeyCache {
             if let Some(error) = &error {
                 self.0.lock().is_outage = true;
                 if !is_failing {
-                    tracing::warn!(error, "changes of keys are not read; each key counts for 30 s");
+                    tracing::warn!(
+                        error,
+                        "changes of keys are not read; each key counts for `api.key_outage`"
+                    );
                 }
             }
             is_failing = error.is_some();
@@ -178,9 +183,9 @@ impl State {
         let age = at.saturating_sub(known.confirmed_at);
         let cached = if known.principal.expires_at.is_some_and(|end| end <= now) {
             Cached::Missing
-        } else if age < FRESH_MICROS || is_outage && age < FRESH_IN_OUTAGE_MICROS {
+        } else if age < FRESH_MICROS || is_outage && age < self.outage_micros {
             Cached::Fresh(known.principal.clone())
-        } else if age < FRESH_IN_OUTAGE_MICROS {
+        } else if age < self.outage_micros {
             Cached::Stale(known.principal.clone())
         } else {
             Cached::Missing
@@ -239,6 +244,7 @@ mod tests {
     use unslide_store::tenants::QuotaLimits;
 
     const SECOND: i64 = 1_000_000;
+    const OUTAGE: Duration = Duration::from_secs(90);
 
     fn tenant(slug: &str) -> TenantId {
         TenantId::new(slug).unwrap()
@@ -268,7 +274,7 @@ mod tests {
 
     impl Process {
         async fn start() -> Process {
-            let process = Process { cache: KeyCache::default(), clock: FixedClock::at_micros(0) };
+            let process = Process { cache: KeyCache::new(OUTAGE), clock: FixedClock::at_micros(0) };
             assert!(process.has(Ok(Some(principal()))).await.unwrap());
             process
         }
@@ -357,9 +363,9 @@ mod tests {
 
     /// Proves: keys
     #[tokio::test]
-    async fn in_an_outage_a_key_counts_for_half_a_minute_after_it_was_confirmed() {
+    async fn in_an_outage_a_key_counts_for_the_set_time_after_it_was_confirmed() {
         let process = Process::start().await;
-        process.wait(29 * SECOND);
+        process.wait(89 * SECOND);
         assert!(process.has(Err("down")).await.unwrap());
         // The next requests do not ask.
         process.wait(SECOND - 1);
@@ -389,7 +395,7 @@ mod tests {
         let found: Found = process.cache.get(&process.clock, Process::proof(), pending()).await;
         assert!(found.unwrap().is_some());
         assert!(start.elapsed() < 2 * LOOK_UP_TIMEOUT);
-        process.wait(FRESH_IN_OUTAGE_MICROS);
+        process.wait(i64::try_from(OUTAGE.as_micros()).unwrap());
         let waits = process.cache.get(&process.clock, Process::proof(), pending::<Found>());
         assert!(timeout(Duration::from_secs(9), waits).await.is_err());
     }

@@ -62,7 +62,9 @@ pub async fn observe_request(State(api): State<Api>, mut request: Request, next:
         if let Some(exported) = exported {
             exported.export(&api, status);
         }
-        tracing::info!(http.status = status.as_u16(), seconds = took.as_secs_f64(), "request answered");
+        if api.logs_requests || status.is_client_error() || status.is_server_error() {
+            tracing::info!(http.status = status.as_u16(), seconds = took.as_secs_f64(), "request answered");
+        }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }

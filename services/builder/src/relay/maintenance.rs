@@ -197,8 +197,15 @@ pub(crate) async fn run_job_metrics(builder: &Builder) {
             Ok(counts) => {
                 for (kind, status) in shown.drain() {
                     builder.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
+                    builder.metrics.oldest.with_label_values(&[&kind]).set(0);
                 }
+                let now = builder.store.now();
                 for count in counts {
+                    if count.status == "queued" {
+                        // One that is put off is due later.
+                        let waited = (now - count.oldest).whole_seconds().max(0);
+                        builder.metrics.oldest.with_label_values(&[&count.kind]).set(waited);
+                    }
                     builder.metrics.waiting.with_label_values(&[&count.kind, &count.status]).set(count.jobs);
                     shown.insert((count.kind, count.status));
                 }

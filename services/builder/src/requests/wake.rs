@@ -162,7 +162,7 @@ impl SystemWake<'_> {
                 Ok(page) => page,
                 // A deleted tenant has no reports that wait; the other tenants follow.
                 Err(StoreError::TenantDeleted) => return Ok(true),
-                Err(error) if error.is_connection() => return Err(error.into()),
+                Err(error) if error.is_outage() => return Err(error.into()),
                 Err(error) => {
                     let text = format_causes(&error);
                     tracing::warn!(tenant = %tenant, error = text, "a wake for system symbols leaves a tenant out");

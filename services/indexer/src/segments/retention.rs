@@ -93,14 +93,14 @@ impl BodyMover {
 /// Keeps the first failure, so that the other tenants are processed.
 ///
 /// # Errors
-/// Returns a failure of the connection, which would affect every tenant.
+/// Returns an outage of the database, which would affect every tenant.
 fn keep_first_failure(
     failed: &mut Option<StoreError>,
     done: Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     match done {
         Ok(()) => Ok(()),
-        Err(error) if error.is_connection() => Err(error),
+        Err(error) if error.is_outage() => Err(error),
         Err(error) => {
             let text = format_causes(&error);
             tracing::warn!(

@@ -6,6 +6,7 @@ pub mod wakes;
 use crate::installation_under_test::{DISK, DRAIN, World};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -136,6 +137,7 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
         Fault::Unreachable => Some(Weather::Refused),
         Fault::Slow => Some(Weather::Slow(Duration::from_millis(400))),
         Fault::Errors => Some(Weather::Errors),
+        Fault::Throttle => Some(Weather::Throttled),
         Fault::Truncate => Some(Weather::Truncated),
         Fault::Corrupt => Some(Weather::Corrupt),
         _ => None,
@@ -148,6 +150,11 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
     }
     match (fault, target) {
         (Fault::Cut, _) => proxy.cut_connections(),
+        (Fault::ReadOnly, _) => {
+            set_read_only(world, true).await;
+            sleep(lasts).await;
+            set_read_only(world, false).await;
+        }
         (Fault::Freeze, _) => {
             let processes = processes(world, target);
             signal(&processes, Signal::SIGSTOP);
@@ -169,6 +176,16 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
             world.start_objects().await;
         }
     }
+}
+
+/// Lets PostgreSQL take no writes, or take them again, in all sessions from their next transaction on.
+async fn set_read_only(world: &World, takes_none: bool) {
+    let mut admin = PgConnection::connect(world.servers.postgres_url()).await.expect("PostgreSQL");
+    let set = format!("ALTER SYSTEM SET default_transaction_read_only = {takes_none}");
+    for statement in ["SET default_transaction_read_only = off", &set, "SELECT pg_reload_conf()"] {
+        admin.execute(AssertSqlSafe(statement.to_owned())).await.expect(statement);
+    }
+    admin.close().await.expect("closed");
 }
 
 /// The processes of a server, its own first.

@@ -227,7 +227,7 @@ impl From<unslide_artifacts::StorageError> for Problem {
             StorageError::Source(source) => source.downcast().unwrap_or_else(|_| {
                 Problem::new(Kind::IncompleteBody, "the body could not be read to its end")
             }),
-            error if error.is_transient() => Problem::unavailable(error, 5),
+            error if error.is_transient() || error.is_operators_fault() => Problem::unavailable(error, 5),
             error => Problem::internal(error),
         }
     }
@@ -241,8 +241,8 @@ impl From<unslide_stream::StreamError> for Problem {
                 Kind::TooLarge,
                 format!("the report has {bytes} bytes, more than its topic takes"),
             ),
-            error if error.is_transient() => Problem::unavailable(error, 5),
-            error => Problem::internal(error),
+            // Kafka is away, or refuses the login or a topic: the same request succeeds once that is mended.
+            error => Problem::unavailable(error, 5),
         }
     }
 }

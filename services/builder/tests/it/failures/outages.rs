@@ -31,6 +31,7 @@ async fn a_job_of_a_dead_builder_is_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_builders_all_die_ends_with_a_reason() {
     let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 6;
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     for _ in 0..jobs::MAX_ATTEMPTS {
         let lease = time::Duration::milliseconds(1);
@@ -44,6 +45,39 @@ async fn a_job_whose_builders_all_die_ends_with_a_reason() {
         (record.status, record.reason.as_deref()),
         (uploads::UploadStatus::Failed, Some("kills_builder"))
     );
+    world.stop().await;
+}
+
+/// The database is away for longer than a lease, again and again. The builder lives all the time.
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_a_living_builder_loses_is_no_death() {
+    let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 3;
+    let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
+    // The build waits for object storage, in the hands of its builder.
+    world.storage(false).await;
+    world.builder();
+    let mut sql = world.connect().await;
+    let lost = "UPDATE jobs SET lease_until = now() - interval '1 second', lease_token = gen_random_uuid()
+                WHERE kind = 'build' AND status = 'running'";
+    for _ in 0..=jobs::MAX_ATTEMPTS {
+        let taken = async {
+            while sqlx::query(lost).execute(&mut sql).await.unwrap().rows_affected() == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // The builder hears that the lease is another one, and has the job again.
+            let back = "SELECT count(*) FROM jobs WHERE kind = 'build' AND status = 'running'
+                        AND lease_until > now() AND attempts <= 1";
+            while sqlx::query_scalar::<_, i64>(back).fetch_one(&mut sql).await.unwrap() == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(BUILDER_TIMEOUT, taken).await.expect("the attempt is taken back");
+    }
+    world.storage(true).await;
+    let (record, _) = world.wait(id).await;
+    assert_eq!((record.status, record.reason), (uploads::UploadStatus::Done, None));
     world.stop().await;
 }
 
@@ -131,6 +165,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 6;
     let app = std::fs::read(dsym("app")).unwrap();
     let object = list_objects(&app).unwrap()[0].object.clone().unwrap();
     let debug_id = object.debug_id.unwrap();
@@ -318,6 +353,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 15;
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
     tenants::create_tenant(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();

@@ -1,7 +1,8 @@
 //! What clients behind a load balancer see of outages and restarts (failed requests by what they need, and the slowest
-//! answer), and which of the shipped alerts fire.
+//! answer), and which of the shipped alerts fire. Before that, what the loss of two brokers of three does to reports.
 
 mod balancer;
+mod brokers;
 mod prometheus;
 
 use crate::input::Input;
@@ -68,7 +69,7 @@ enum Event {
 }
 
 /// The events, and the alerts of which one at least has to fire for each.
-const EVENTS: [(&str, Event, &[&str]); 12] = [
+const EVENTS: [(&str, Event, &[&str]); 14] = [
     ("nothing happens", Event::Nothing, &[]),
     ("rolling restart of both APIs", Event::Restart, &[]),
     (
@@ -79,6 +80,16 @@ const EVENTS: [(&str, Event, &[&str]); 12] = [
     (
         "object storage answers errors",
         Event::Network(Server::Objects, Weather::Errors),
+        &["UnslideDependencyAway"],
+    ),
+    (
+        "object storage takes requests and says nothing",
+        Event::Network(Server::Objects, Weather::Silent),
+        &["UnslideDependencyAway"],
+    ),
+    (
+        "object storage throttles (503 SlowDown)",
+        Event::Network(Server::Objects, Weather::Throttled),
         &["UnslideDependencyAway"],
     ),
     (
@@ -106,6 +117,23 @@ const EVENTS: [(&str, Event, &[&str]); 12] = [
     ("no indexer runs", Event::Without("indexer"), &["UnslideServiceMissing"]),
     ("no builder runs", Event::Without("builder"), &["UnslideServiceMissing"]),
 ];
+
+impl Event {
+    /// Returns true if requests with this need may fail during the event.
+    fn may_fail(self, need: Need) -> bool {
+        match self {
+            Event::Nothing | Event::Restart | Event::Without(_) => false,
+            Event::Network(Server::Kafka, _) => need == Need::Kafka,
+            Event::Network(Server::Objects, _) => need == Need::Objects,
+            // An upload is noted in PostgreSQL.
+            Event::Network(Server::Postgres, _) => matches!(need, Need::Postgres | Need::Objects),
+            Event::NoWrites => need == Need::Objects,
+        }
+    }
+}
+
+/// The longest time for the answer of a request, also of one that fails.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// What the requests of one kind came to.
 #[derive(Clone, Copy, Default)]
@@ -135,11 +163,12 @@ struct World {
 /// Prints a table for each event. Without `full` it does nothing: an outage takes its time.
 ///
 /// # Panics
-/// If an outage fires none of its alerts.
+/// If an outage fires none of its alerts, a request fails that needs nothing of what is away, or one is answered late.
 pub async fn print(input: &Input, full: bool) {
     if !full {
         return;
     }
+    brokers::print(input).await;
     let Some(world) = World::start(input).await else {
         println!(
             "\nhaproxy or prometheus is not installed (Debian: haproxy, prometheus): outages are not measured"
@@ -155,7 +184,8 @@ pub async fn print(input: &Input, full: bool) {
     world.calm().await;
     let mut unheard = Vec::new();
     for (name, event, alerts) in EVENTS {
-        let fired = world.measure(name, event).await;
+        let (fired, failed) = world.measure(name, event).await;
+        unheard.extend(failed);
         if !alerts.is_empty() && !alerts.iter().any(|alert| fired.contains(*alert)) {
             unheard.push(format!("{name}: none of {alerts:?} fired"));
         }
@@ -229,8 +259,8 @@ impl World {
     }
 
     /// Sends requests of each kind while something happens, and for five seconds after it. Prints what came of them and
-    /// returns the alerts that fired.
-    async fn measure(&self, name: &str, event: Event) -> BTreeSet<String> {
+    /// returns the alerts that fired, and what must not have happened.
+    async fn measure(&self, name: &str, event: Event) -> (BTreeSet<String>, Vec<String>) {
         let over = AtomicBool::new(false);
         let kinds = REQUESTS.iter().map(|(name, need)| async { (*name, self.requests(*need, &over).await) });
         let happened = async {
@@ -240,6 +270,15 @@ impl World {
         };
         let (tallies, (), fired) =
             tokio::join!(futures::future::join_all(kinds), happened, self.alerts(&over));
+        let mut failed = Vec::new();
+        for ((kind, need), (_, tally)) in REQUESTS.into_iter().zip(&tallies) {
+            if tally.failed > 0 && !event.may_fail(need) {
+                failed.push(format!("{name}: {} requests failed ({kind})", tally.failed));
+            }
+            if tally.slowest > LONGEST_ANSWER {
+                failed.push(format!("{name}: an answer took {:?} ({kind})", tally.slowest));
+            }
+        }
         println!("  {name}");
         for (name, tally) in tallies.into_iter().collect::<BTreeMap<&str, Tally>>() {
             println!(
@@ -251,7 +290,7 @@ impl World {
         }
         let names: Vec<&str> = fired.iter().map(String::as_str).collect();
         println!("    alerts: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") });
-        fired
+        (fired, failed)
     }
 
     async fn requests(&self, need: Need, over: &AtomicBool) -> Tally {
@@ -365,6 +404,11 @@ fn start_servers(data: &TempDir, kafka: &Proxy) -> Servers {
 /// Starts an API as an operator does it: with its default pause between SIGTERM and the end.
 fn start_api(installation: &mut Installation, name: &str, port: u16) {
     let listen = format!("127.0.0.1:{port}");
-    let settings = [("UNSLIDE_API__LISTEN", listen.as_str()), ("UNSLIDE_API__STOP_DELAY", "5s")];
+    let settings = [
+        ("UNSLIDE_API__LISTEN", listen.as_str()),
+        ("UNSLIDE_API__STOP_DELAY", "5s"),
+        // As long as a failover takes, and longer than an outage here.
+        ("UNSLIDE_API__KEY_OUTAGE", "5m"),
+    ];
     installation.start_service(name, "api", &settings);
 }
