@@ -1,10 +1,11 @@
-//! Cookies with 256 random bits, each of one host.
+//! Cookies, each of one host, most of them with 256 random bits.
 
 use crate::form::request_host;
 use axum::extract::FromRequestParts;
 use http::header::COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use time::Duration;
@@ -38,7 +39,7 @@ impl FromRequestParts<Api> for RequestOrigin {
 /// A cookie of the console. Over HTTPS its name begins with `__Host-`: a browser takes it only from the host itself, so that
 /// no other host of the site can plant one. Browsers refuse such a name without TLS, as on this machine.
 pub struct BrowserCookie {
-    name: &'static str,
+    name: Cow<'static, str>,
     same_site: &'static str,
 }
 
@@ -46,13 +47,48 @@ impl BrowserCookie {
     /// Makes a cookie that browsers send to requests of the console's own pages only.
     #[must_use]
     pub const fn for_session(name: &'static str) -> BrowserCookie {
-        BrowserCookie { name, same_site: "Strict" }
+        BrowserCookie { name: Cow::Borrowed(name), same_site: "Strict" }
     }
 
     /// Makes a cookie that browsers also send when another site leads to the console.
     #[must_use]
     pub const fn for_navigation(name: &'static str) -> BrowserCookie {
-        BrowserCookie { name, same_site: "Lax" }
+        BrowserCookie { name: Cow::Borrowed(name), same_site: "Lax" }
+    }
+
+    /// Returns one of several cookies whose names begin alike.
+    #[must_use]
+    pub fn with_suffix(&self, suffix: &str) -> BrowserCookie {
+        BrowserCookie { name: Cow::Owned(format!("{}_{suffix}", self.name)), same_site: self.same_site }
+    }
+
+    /// Returns the suffixes of the cookies of a request whose names begin with this one's, the oldest first as browsers
+    /// send them.
+    #[must_use]
+    pub fn list_suffixes(&self, origin: &RequestOrigin) -> Vec<String> {
+        let start = format!("{}_", self.full_name(&origin.headers, &origin.extensions));
+        let names = cookie_pairs(&origin.headers).filter_map(|(name, _)| name.strip_prefix(&start));
+        names.map(str::to_owned).collect()
+    }
+
+    /// Returns the text in a request's cookie; None if several cookies have its name.
+    #[must_use]
+    pub fn find_text<'o>(&self, origin: &'o RequestOrigin) -> Option<&'o str> {
+        self.read_text(&origin.headers, &origin.extensions)
+    }
+
+    /// Returns the `Set-Cookie` header with a text, or of the cookie's end if it is empty. The text has only characters
+    /// that need no quotes in a cookie.
+    ///
+    /// # Errors
+    /// The text has a character that no header may have.
+    pub fn build_text_header(
+        &self,
+        text: &str,
+        lifetime: Duration,
+        origin: &RequestOrigin,
+    ) -> Result<HeaderValue, Problem> {
+        self.write_text(text, lifetime, &origin.headers, &origin.extensions)
     }
 
     fn full_name(&self, headers: &HeaderMap, extensions: &Extensions) -> String {
@@ -68,12 +104,14 @@ impl BrowserCookie {
     }
 
     pub(crate) fn read_token(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<[u8; 32]> {
+        read_token(self.read_text(headers, extensions)?)
+    }
+
+    fn read_text<'h>(&self, headers: &'h HeaderMap, extensions: &Extensions) -> Option<&'h str> {
         let name = self.full_name(headers, extensions);
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut own = pairs.filter(|(named, _)| *named == name);
+        let mut own = cookie_pairs(headers).filter(|(named, _)| *named == name);
         let (Some((_, text)), None) = (own.next(), own.next()) else { return None };
-        read_token(text)
+        Some(text)
     }
 
     /// Returns the `Set-Cookie` header with a token, or of the cookie's end if there is no token.
@@ -96,8 +134,17 @@ impl BrowserCookie {
         headers: &HeaderMap,
         extensions: &Extensions,
     ) -> Result<HeaderValue, Problem> {
-        let value = token.map(write_token).unwrap_or_default();
-        let age = token.map_or(0, |_| lifetime.whole_seconds());
+        self.write_text(&token.map(write_token).unwrap_or_default(), lifetime, headers, extensions)
+    }
+
+    fn write_text(
+        &self,
+        value: &str,
+        lifetime: Duration,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<HeaderValue, Problem> {
+        let age = if value.is_empty() { 0 } else { lifetime.whole_seconds() };
         let (path, secure) =
             if is_loopback(headers, extensions) { ("/console", "") } else { ("/", "; Secure") };
         let (name, same_site) = (self.full_name(headers, extensions), self.same_site);
@@ -105,6 +152,12 @@ impl BrowserCookie {
             format!("{name}={value}; Path={path}; HttpOnly; SameSite={same_site}; Max-Age={age}{secure}");
         HeaderValue::try_from(text).map_err(Problem::internal)
     }
+}
+
+/// Returns the names and values of a request's cookies.
+fn cookie_pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='))
 }
 
 /// Headers by which proxies describe the client's connection.
@@ -162,6 +215,21 @@ mod tests {
         assert_eq!(cookie.find_token(&origin), Some([7; 32]));
         origin.headers.append(COOKIE, HeaderValue::from_str(pair).unwrap());
         assert_eq!(cookie.find_token(&origin), None, "another host of the site may have planted one");
+    }
+
+    #[test]
+    fn cookies_with_a_suffix_are_told_apart_and_hold_a_text() {
+        let cookie = BrowserCookie::for_navigation("unslide_test");
+        let mut origin = RequestOrigin { headers: HeaderMap::new(), extensions: Extensions::new() };
+        let header = cookie.with_suffix("b1").build_text_header("a.b-c", Duration::MINUTE, &origin).unwrap();
+        assert!(header.to_str().unwrap().starts_with("__Host-unslide_test_b1=a.b-c; "), "{header:?}");
+        let over = cookie.with_suffix("b1").build_text_header("", Duration::MINUTE, &origin).unwrap();
+        assert!(over.to_str().unwrap().contains("Max-Age=0"), "{over:?}");
+        let sent = "other=1; __Host-unslide_test_b1=a.b-c; __Host-unslide_test_b2=d; unslide_test_b3=e";
+        origin.headers.insert(COOKIE, HeaderValue::from_static(sent));
+        assert_eq!(cookie.list_suffixes(&origin), ["b1", "b2"]);
+        assert_eq!(cookie.with_suffix("b1").find_text(&origin), Some("a.b-c"));
+        assert_eq!(cookie.find_text(&origin), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use unslide_api::feature::Api;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::site::{Permission, admit_request};
 use unslide_api::problem::Problem;
+use unslide_model::TenantId;
 
 /// The cookie of a session.
 const SESSION_COOKIE: BrowserCookie = BrowserCookie::for_session("unslide_console");
@@ -65,6 +66,41 @@ pub async fn find_session(
 ) -> Result<Option<ConsoleSession>, Problem> {
     let Some(token) = find_token(headers, extensions) else { return Ok(None) };
     Ok(store::find_session(&api.store, &token).await?)
+}
+
+/// The session of a browser, of whichever tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserSession {
+    /// The tenant of its key.
+    pub tenant: TenantId,
+    /// The hash by which it is stored. It opens nothing.
+    pub hash: [u8; 32],
+}
+
+/// Returns the session of a request's cookie, if it is valid.
+///
+/// # Errors
+/// The database fails.
+pub async fn find_browser_session(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    api: &Api,
+) -> Result<Option<BrowserSession>, Problem> {
+    let Some(token) = find_token(headers, extensions) else { return Ok(None) };
+    let found = store::find_session(&api.store, &token).await?;
+    let hash = store::hash_token(&token);
+    Ok(found.map(|session| BrowserSession { tenant: session.principal.tenant, hash }))
+}
+
+/// Ends a session. Returns its page after the sign-out, if it has one of its own.
+///
+/// # Errors
+/// The database fails.
+pub async fn end_browser_session(api: &Api, session: &BrowserSession) -> Result<Option<String>, Problem> {
+    let mut tx = api.tenant(&session.tenant).await?;
+    let path = store::end_session(&mut tx, &session.hash).await?;
+    tx.commit().await?;
+    Ok(path)
 }
 
 /// Redirects to the sign-in page, with the way back. A browser sends no cookie when it follows a link of

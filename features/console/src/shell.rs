@@ -271,7 +271,8 @@ fn render_failure(mut response: Response, request_id: &str, viewer: Option<&View
     let problem = problem.unwrap_or_else(|| Problem::from_kind(Kind::from_status(status)));
     problem.log_fault(request_id);
     let kind = problem.kind();
-    let shell = Shell { title: kind.title().to_owned(), viewer: viewer.cloned(), ..Shell::signed_out() };
+    let title = reader_title(kind).to_owned();
+    let shell = Shell { title, viewer: viewer.cloned(), ..Shell::signed_out() };
     let page = FailurePage {
         shell,
         status: kind.status().as_u16(),
@@ -285,10 +286,18 @@ fn render_failure(mut response: Response, request_id: &str, viewer: Option<&View
     html_with(kind.status(), &page)
 }
 
+/// Returns the heading for a reader. The title of a kind is for clients of the API, and people may have signed in without
+/// a key.
+fn reader_title(kind: Kind) -> &'static str {
+    if kind == Kind::InsufficientScope { "You may not do this here" } else { kind.title() }
+}
+
 /// Returns advice for the reader of the page. The advice of a kind is for clients of the API.
 fn reader_advice(kind: Kind) -> &'static str {
     match kind {
-        Kind::InsufficientScope => "Sign in with a key that has the scope.",
+        Kind::InsufficientScope => {
+            "Ask an administrator of your tenant for the scope, or sign in with a key that has it."
+        }
         Kind::NotFound => "It may have been deleted, or the key may not see it.",
         Kind::InvalidParameter => "Correct the address, or begin again from the list.",
         Kind::TenantSuspended => "Ask the operator of the service.",

@@ -29,16 +29,31 @@ pub struct ConsoleSession {
     pub name: Option<String>,
 }
 
-/// Begins a session of a key of the transaction's tenant. The token has to come from the operating system's
-/// generator.
-pub async fn begin_session(
-    tx: &mut TenantTx,
-    key_id: Uuid,
-    token: &SessionToken,
-    name: Option<&str>,
-    lifetime: Duration,
-) -> Result<()> {
-    let hash = Sha256::digest(token);
+/// A session to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSession<'s> {
+    /// A key of the transaction's tenant.
+    pub key_id: Uuid,
+    /// It has to come from the operating system's generator.
+    pub token: &'s SessionToken,
+    pub name: Option<&'s str>,
+    pub lifetime: Duration,
+    /// An identity provider's id of its own session, if a person signed in there.
+    pub provider_session: Option<&'s str>,
+    /// The page after the sign-out; None for the sign-in page.
+    pub sign_out_path: Option<&'s str>,
+}
+
+/// Returns the hash by which a session is stored.
+#[must_use]
+pub fn hash_token(token: &SessionToken) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+/// Begins a session.
+pub async fn begin_session(tx: &mut TenantTx, new: &NewSession<'_>) -> Result<()> {
+    let NewSession { key_id, token, name, lifetime, provider_session, sign_out_path } = *new;
+    let hash = hash_token(token);
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "DELETE FROM console_sessions
@@ -53,14 +68,17 @@ pub async fn begin_session(
     .execute(&mut *connection)
     .await?;
     sqlx::query!(
-        "INSERT INTO console_sessions (token_hash, tenant, key_id, name, created_at, ends_at)
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO console_sessions
+             (token_hash, tenant, key_id, name, created_at, ends_at, provider_session, sign_out_path)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         hash.as_slice(),
         tenant,
         key_id,
         name,
         now,
-        now + lifetime
+        now + lifetime,
+        provider_session,
+        sign_out_path
     )
     .execute(connection)
     .await?;
@@ -70,7 +88,7 @@ pub async fn begin_session(
 /// Returns the session of a cookie; `None` if it is unknown or over, or its key is. All of these look the
 /// same from outside.
 pub async fn find_session(store: &Store, token: &SessionToken) -> Result<Option<ConsoleSession>> {
-    let hash = Sha256::digest(token);
+    let hash = hash_token(token);
     let row = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", tenant_version AS "tenant_version!", scopes AS "scopes!: ScopesColumn", app, expires_at,
                   revoked_at, last_used_at, tenant_state AS "standing!: TenantStanding",
@@ -97,18 +115,15 @@ pub async fn find_session(store: &Store, token: &SessionToken) -> Result<Option<
     Ok(principal.map(|principal| ConsoleSession { principal, name: row.session_name }))
 }
 
-/// Ends a session of the transaction's tenant.
-pub async fn end_session(tx: &mut TenantTx, token: &SessionToken) -> Result<()> {
-    let hash = Sha256::digest(token);
+/// Ends a session of the transaction's tenant. Returns its page after the sign-out, if it has one of its own.
+pub async fn end_session(tx: &mut TenantTx, hash: &[u8; 32]) -> Result<Option<String>> {
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "DELETE FROM console_sessions WHERE tenant = $1 AND token_hash = $2",
+    let ended = sqlx::query_scalar!(
+        "DELETE FROM console_sessions WHERE tenant = $1 AND token_hash = $2 RETURNING sign_out_path",
         tenant,
         hash.as_slice()
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+    );
+    Ok(ended.fetch_optional(connection).await?.flatten())
 }
 
 /// Ends the sessions of keys of the transaction's tenant.
@@ -121,6 +136,35 @@ pub async fn end_sessions_of_keys(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()
         .execute(connection)
         .await?;
     Ok(())
+}
+
+/// A session at an identity provider that has ended, with those of a person who signed out of all.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedProviderSession<'s> {
+    /// The keys of the people whom it may concern.
+    pub keys: &'s [Uuid],
+    /// The provider's id of its session; None for all sessions of these people.
+    pub provider_session: Option<&'s str>,
+    /// True if sessions without such an id end as well.
+    pub ends_unnamed: bool,
+}
+
+/// Ends sessions of the transaction's tenant whose session at the identity provider has ended. Returns their number.
+///
+/// # Errors
+/// The database fails.
+pub async fn end_provider_sessions(tx: &mut TenantTx, ended: &EndedProviderSession<'_>) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let done = sqlx::query!(
+        "DELETE FROM console_sessions
+         WHERE tenant = $1 AND key_id = ANY ($2)
+           AND ($3::text IS NULL OR provider_session = $3 OR $4 AND provider_session IS NULL)",
+        tenant,
+        ended.keys,
+        ended.provider_session,
+        ended.ends_unnamed
+    );
+    Ok(done.execute(connection).await?.rows_affected())
 }
 
 /// Forgets sessions that are over. Returns their number.

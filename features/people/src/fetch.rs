@@ -1,9 +1,13 @@
 //! Requests to identity providers, through the guard of addresses that tenants name.
 
 use crate::settings::SignInSettings;
-use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
-use reqwest::Url;
-use std::pin::Pin;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use form_urlencoded::byte_serialize;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Method, StatusCode};
+use reqwest::{RequestBuilder, Url};
+use serde_json::Value;
 use std::time::Duration;
 use unslide_model::Secret;
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient, check_url};
@@ -26,8 +30,10 @@ pub enum FetchError {
     Unreachable(#[source] reqwest::Error),
     #[error("the answer has more than {MAX_ANSWER_BYTES} bytes")]
     TooLarge,
-    #[error("the answer has headers that are not valid")]
-    Headers(#[source] http::Error),
+    #[error("{path} answers with the status {status}")]
+    Status { path: String, status: StatusCode },
+    #[error("{0} does not answer with a JSON object")]
+    NoJson(String),
 }
 
 /// Sends requests to addresses that the operator allows.
@@ -35,6 +41,13 @@ pub struct GuardedHttp {
     receivers: AllowedReceivers,
     /// `None` if TLS cannot be set up.
     client: Option<GuardedClient>,
+}
+
+/// The answer of a provider.
+pub struct ProviderAnswer {
+    pub status: StatusCode,
+    /// A JSON object, if it is one.
+    pub json: Option<Value>,
 }
 
 impl GuardedHttp {
@@ -56,25 +69,51 @@ impl GuardedHttp {
         check_url(&Secret::new(address), &self.receivers, SECTION)
     }
 
-    /// Sends a request and reads the answer. Redirects are not followed.
+    /// Reads a JSON object.
     ///
     /// # Errors
     /// [`FetchError`].
-    async fn send_request(&self, request: HttpRequest) -> Result<HttpResponse, FetchError> {
-        let (parts, body) = request.into_parts();
+    pub async fn get_json(&self, address: &str) -> Result<Value, FetchError> {
+        let path = || Url::parse(address).map(|url| url.path().to_owned()).unwrap_or_default();
+        let answer = self.send_request(self.start_request(Method::GET, address)?).await?;
+        if answer.status != StatusCode::OK {
+            return Err(FetchError::Status { path: path(), status: answer.status });
+        }
+        answer.json.ok_or_else(|| FetchError::NoJson(path()))
+    }
+
+    /// Sends a form. The client and its secret are sent as the user and password of HTTP if they are given.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub async fn post_form(
+        &self,
+        address: &str,
+        form: &[(&str, &str)],
+        client: Option<(&str, &str)>,
+    ) -> Result<ProviderAnswer, FetchError> {
+        let mut request = self.start_request(Method::POST, address)?;
+        if let Some((id, secret)) = client {
+            // The protocol encodes both as in a form first.
+            let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            let pair = STANDARD.encode(format!("{}:{}", encode(id), encode(secret)));
+            request = request.header(AUTHORIZATION, format!("Basic {pair}"));
+        }
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        self.send_request(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)).await
+    }
+
+    fn start_request(&self, method: Method, address: &str) -> Result<RequestBuilder, FetchError> {
         let client =
             self.client.as_ref().ok_or_else(|| FetchError::Address("TLS cannot be set up".to_owned()))?;
-        let address = Secret::new(parts.uri.to_string());
-        let begun = client.start_request(parts.method, &address);
-        let begun = begun.map_err(FetchError::Address)?;
-        let sent = begun.headers(parts.headers).body(body).send();
+        client.start_request(method, &Secret::new(address)).map_err(FetchError::Address)
+    }
+
+    /// Sends a request and reads the answer. Redirects are not followed.
+    async fn send_request(&self, request: RequestBuilder) -> Result<ProviderAnswer, FetchError> {
         // The URL of a token request is no secret, but the operator's log shall name none of a tenant's.
         let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
-        let mut answer = sent.await.map_err(unreachable)?;
-        let mut response = http::Response::builder().status(answer.status());
-        if let Some(headers) = response.headers_mut() {
-            headers.clone_from(answer.headers());
-        }
+        let mut answer = request.header(ACCEPT, "application/json").send().await.map_err(unreachable)?;
         let mut read = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
             if read.len() + chunk.len() > MAX_ANSWER_BYTES {
@@ -82,18 +121,7 @@ impl GuardedHttp {
             }
             read.extend_from_slice(&chunk);
         }
-        response.body(read).map_err(FetchError::Headers)
-    }
-}
-
-/// Answer of a provider to come.
-type PendingAnswer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, FetchError>> + Send + 'c>>;
-
-impl<'c> AsyncHttpClient<'c> for GuardedHttp {
-    type Error = FetchError;
-    type Future = PendingAnswer<'c>;
-
-    fn call(&'c self, request: HttpRequest) -> PendingAnswer<'c> {
-        Box::pin(self.send_request(request))
+        let json = serde_json::from_slice(&read).ok().filter(Value::is_object);
+        Ok(ProviderAnswer { status: answer.status(), json })
     }
 }

@@ -3,8 +3,9 @@
 //! A person has a key whose text was dropped. A sign-in sets its scopes by the person's groups and begins a session of
 //! it, so that sessions, revocations and the audit log treat people as they treat keys.
 //!
-//! `settings` has the sections of the settings, `provider` the protocol, `fetch` its requests, `identity` the person of a token, `binding` the tie of a sign-in to one
-//! browser, `store` the statements, `operations` the settings of a tenant, and `pages` the sign-in. The package `commands` has the subcommand.
+//! `settings` has the sections of the settings, `provider` the protocol, `fetch` its requests, `token` the check of signed tokens,
+//! `identity` the person of a token, `binding` the tie of a sign-in to one browser, `store` the statements, `operations` the settings of a
+//! tenant, and `pages` the sign-in and the sign-out. The package `commands` has the subcommand.
 
 mod binding;
 mod fetch;
@@ -14,6 +15,7 @@ mod pages;
 mod provider;
 mod settings;
 pub mod store;
+mod token;
 
 pub use settings::{Config, PeopleApiSettings, SignInSettings};
 
@@ -22,9 +24,11 @@ use provider::Providers;
 use std::sync::Arc;
 use unslide_api::feature::path_keys::AddressRates;
 use unslide_api::feature::{ApiFeature, NavigationEntry, OutcomeCounts};
+use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_store::Store;
 
 /// The name of the feature.
 pub const NAME: &str = "people";
@@ -35,7 +39,7 @@ const ADDRESS_BURST_SECONDS: f64 = 60.0;
 
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_sign_ins_total";
-const OUTCOME_HELP: &str = "Sign-ins at identity providers, by outcome: signed_in, no_scopes, foreign_answer, declined, provider_failed, token_refused.";
+const OUTCOME_HELP: &str = "Sign-ins at identity providers, by outcome: signed_in, no_scopes, foreign_answer, declined, provider_failed, token_refused; notices of sign-outs: signed_out, sign_out_refused.";
 
 /// State of the feature in one process of the api.
 pub struct People {
@@ -74,7 +78,15 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
-    Feature { settings: Some(ConfigPart::from_config(&config)), ..Feature::new(NAME, for_api(config.api)) }
+    Feature {
+        settings: Some(ConfigPart::from_config(&config)),
+        builder: BuilderFeature { name: NAME, clear: Some(purge_failures), jobs: &[] },
+        ..Feature::new(NAME, for_api(config.api))
+    }
+}
+
+fn purge_failures(store: &Store) -> Clearing<'_> {
+    Box::pin(store::purge_failures(store))
 }
 
 fn for_api(settings: PeopleApiSettings) -> ApiFeature {
@@ -83,7 +95,8 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
     let extension = Extension(people.clone());
     ApiFeature {
         operations: operations::routes().layer(extension.clone()),
-        pages: pages::routes().layer(extension),
+        pages: pages::routes().layer(extension.clone()),
+        routes: pages::notice_routes().layer(extension),
         sign_in: Some(NavigationEntry {
             name: NAME,
             path: pages::SSO_PATH,

@@ -377,7 +377,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "set_sign_in",
             Case::new("/v1/sign-in", Foreign::Own(|body| assert_eq!(body["provider"]["client_id"], "x")))
-                .body(json!({"issuer": "https://login.invalid", "client_id": "x",
+                .body(json!({"issuer": "https://login.invalid", "client_id": "x", "force": true,
                 "rules": [{"group": "*", "preset": "reader"}]})),
         ),
         (

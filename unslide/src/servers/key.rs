@@ -263,6 +263,7 @@ async fn revoke_key(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, y
     };
     audit::append_entry(&mut tx, actor, "key.revoke", &id.to_string(), &detail).await?;
     let in_force = keys::count_made(&mut tx, id, None).await?;
+    let left = if cascade { keys::list_left(&mut tx, id).await? } else { Vec::new() };
     tx.commit().await?;
     match (cascade, in_force) {
         (true, _) => say!("revoked, with {revoked} keys that descend from it"),
@@ -270,6 +271,10 @@ async fn revoke_key(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, y
         (false, _) => {
             say!("revoked; {in_force} keys that descend from it are in force: --cascade revokes them");
         }
+    }
+    for change in left {
+        let more = if change.more > 0 { format!(" and {} more", change.more) } else { String::new() };
+        say!("stays: {} of {}{more}", change.action, change.subjects.join(", "));
     }
     Ok(Exit::Ready)
 }

@@ -155,6 +155,17 @@ pub async fn create_by(
     insert(tx, new, entropy, Some(maker)).await.map(Some)
 }
 
+/// Makes a key whose text is dropped: a person acts by it. `maker` is the key that set their identity provider. Unlike for
+/// [`create_by`], it may have ended: the provider stays unless the key is revoked with the keys that it made.
+pub async fn create_for_person(
+    tx: &mut TenantTx,
+    new: &NewApiKey,
+    entropy: &[u8; 30],
+    maker: Option<Uuid>,
+) -> Result<ApiKey> {
+    Ok(insert(tx, new, entropy, maker).await?.0)
+}
+
 async fn insert(
     tx: &mut TenantTx,
     new: &NewApiKey,
@@ -351,6 +362,53 @@ pub async fn revoke_with_made(
     );
     let number = number.fetch_one(connection).await?.unsigned_abs();
     Ok(revoke_key(tx, root, app).await?.then_some(number))
+}
+
+/// Subjects of one action that [`list_left`] names.
+const NAMED_SUBJECTS: usize = 5;
+/// Actions that a revocation with the made keys undoes, and sign-ins.
+const UNDONE_ACTIONS: [&str; 5] =
+    ["key.create", "key.revoke", "sign_in.set", "sign_in.remove", "console.sign_in"];
+
+/// Changes of one kind that keys made, and that their revocation does not undo.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LeftChanges {
+    /// The action, as the audit log has it.
+    #[schema(example = "alert_rule.create")]
+    pub action: String,
+    /// The first objects of the action, in most cases ids.
+    #[schema(max_items = 5)]
+    pub subjects: Vec<String>,
+    /// Number of other objects.
+    pub more: i64,
+}
+
+/// Lists what a key and the keys that it made changed in the transaction's tenant besides keys, by the audit log: after a
+/// leak, it is to be checked by hand.
+pub async fn list_left(tx: &mut TenantTx, root: Uuid) -> Result<Vec<LeftChanges>> {
+    let (connection, tenant, _) = tx.parts();
+    let undone: Vec<String> = UNDONE_ACTIONS.map(str::to_owned).to_vec();
+    let rows = sqlx::query!(
+        r#"WITH RECURSIVE made AS (
+               SELECT $2::uuid AS id
+               UNION
+               SELECT k.id FROM made m JOIN api_keys k ON k.made_by = m.id AND k.tenant = $1
+           )
+           SELECT l.action, array_agg(DISTINCT l.subject ORDER BY l.subject) AS "subjects!"
+           FROM audit_log l JOIN made m ON l.actor = m.id::text
+           WHERE l.tenant = $1 AND l.action <> ALL ($3)
+           GROUP BY l.action ORDER BY l.action"#,
+        tenant,
+        root,
+        &undone
+    );
+    let rows = rows.fetch_all(connection).await?;
+    let shorten = |action, mut subjects: Vec<String>| {
+        let more = subjects.len().saturating_sub(NAMED_SUBJECTS);
+        subjects.truncate(NAMED_SUBJECTS);
+        LeftChanges { action, subjects, more: i64::try_from(more).unwrap_or(i64::MAX) }
+    };
+    Ok(rows.into_iter().map(|row| shorten(row.action, row.subjects)).collect())
 }
 
 /// How long the row of a revoked or expired key stays visible. The audit log keeps the actions done with it.

@@ -2,11 +2,11 @@
 
 use crate::cookie::{RequestOrigin, needs_https};
 use crate::form::NEEDS_HTTPS;
-use crate::link::is_local;
+use crate::link::{build_link, is_local};
 use crate::prelude::*;
-use crate::session::{build_cookie, find_session, find_token};
+use crate::session::{build_cookie, end_browser_session, find_browser_session, find_session};
 use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with};
-use crate::store::{self, ConsoleSession, SESSION_LIFETIME};
+use crate::store::{self, NewSession, SESSION_LIFETIME};
 use axum::body::Body;
 use axum::extract::Request;
 use http::header::SET_COOKIE;
@@ -72,12 +72,19 @@ impl SignInPage {
         SignInPage { shell: Shell::signed_out(), next, name, failure, others }
     }
 
+    /// Returns the address of another way to sign in, which leads to the same page in the end.
+    fn other_path(&self, other: &NavigationEntry) -> String {
+        build_link(other.path, &[("next", Some(self.next.as_str()).filter(|next| *next != FIRST_PAGE))])
+    }
+
     fn failed_by(&self, failure: SignInFailure) -> bool {
         self.failure == Some(failure)
     }
 }
 
-fn return_path(next: Option<String>) -> String {
+/// Returns the page to open after a sign-in, if a request names one of the console.
+#[must_use]
+pub fn return_path(next: Option<String>) -> String {
     next.filter(|next| is_local(next)).unwrap_or_else(|| FIRST_PAGE.to_owned())
 }
 
@@ -138,7 +145,11 @@ fn first_page_for(parts: &Parts, principal: &Principal) -> &'static str {
     })
 }
 
-async fn read_form_bytes(parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
+/// Reads the bytes of a form that comes without a key.
+///
+/// # Errors
+/// The body is too large, too slow or not whole.
+pub async fn read_form_bytes(parts: &Parts, body: Body) -> Result<Vec<u8>, Problem> {
     let pace = ClientPace::new(FORM_TIMEOUT, FORM_BYTES);
     let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, pace)?;
     let mut sent = Vec::new();
@@ -175,13 +186,21 @@ async fn begin_session(
     assign_caller(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
     Charge::for_reports(api, &principal.tenant, principal.limits.units_per_second)?
         .charge_reports(SIGN_IN_UNITS)?;
-    if let Some(before) = find_session(&parts.headers, &parts.extensions, api).await? {
-        end_session(api, parts, &before).await?;
+    if let Some(before) = find_browser_session(&parts.headers, &parts.extensions, api).await? {
+        end_browser_session(api, &before).await?;
     }
     let token = api.entropy.generate_token().map_err(Problem::internal)?;
     let mut tx = api.tenant(&principal.tenant).await?;
     let name = Some(name).filter(|name| !name.is_empty());
-    store::begin_session(&mut tx, principal.key_id, &token, name, SESSION_LIFETIME).await?;
+    let session = NewSession {
+        key_id: principal.key_id,
+        token: &token,
+        name,
+        lifetime: SESSION_LIFETIME,
+        provider_session: None,
+        sign_out_path: None,
+    };
+    store::begin_session(&mut tx, &session).await?;
     let key = principal.key_id.to_string();
     audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
     tx.commit().await?;
@@ -198,6 +217,10 @@ pub struct SignedInPerson<'p> {
     pub name: &'p str,
     /// How long the session lasts.
     pub lifetime: TimeSpan,
+    /// The identity provider's id of its own session.
+    pub provider_session: Option<&'p str>,
+    /// The page after the sign-out.
+    pub sign_out_path: &'p str,
 }
 
 /// Begins a session of a person, and commits. Returns the `Set-Cookie` header.
@@ -214,27 +237,29 @@ pub async fn begin_person_session(
     let limits = tenants::get(&mut tx).await?.map(|tenant| tenant.limits).unwrap_or_default();
     Charge::for_reports(api, person.tenant, limits.units_per_second)?.charge_reports(SIGN_IN_UNITS)?;
     let token = api.entropy.generate_token().map_err(Problem::internal)?;
-    store::begin_session(&mut tx, person.key_id, &token, Some(person.name), person.lifetime).await?;
+    let session = NewSession {
+        key_id: person.key_id,
+        token: &token,
+        name: Some(person.name),
+        lifetime: person.lifetime,
+        provider_session: person.provider_session,
+        sign_out_path: Some(person.sign_out_path),
+    };
+    store::begin_session(&mut tx, &session).await?;
     let key = person.key_id.to_string();
     audit::append_once_an_hour(&mut tx, &key, "console.sign_in", &key).await?;
     tx.commit().await?;
     build_cookie(Some(&token), person.lifetime, &origin.headers, &origin.extensions)
 }
 
-/// Ends the session of a request's cookie.
-async fn end_session(api: &Api, parts: &Parts, session: &ConsoleSession) -> Result<(), Problem> {
-    let Some(token) = find_token(&parts.headers, &parts.extensions) else { return Ok(()) };
-    let mut tx = api.tenant(&session.principal.tenant).await?;
-    store::end_session(&mut tx, &token).await?;
-    Ok(tx.commit().await?)
-}
-
 pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    if let Some(session) = find_session(&parts.headers, &parts.extensions, &api).await? {
-        assign_caller(&parts.extensions, &api, Caller::Tenant(session.principal.tenant.clone()))?;
-        end_session(&api, &parts, &session).await?;
+    let mut next = None;
+    if let Some(session) = find_browser_session(&parts.headers, &parts.extensions, &api).await? {
+        assign_caller(&parts.extensions, &api, Caller::Tenant(session.tenant.clone()))?;
+        next = end_browser_session(&api, &session).await?;
     }
     let cookie = build_cookie(None, SESSION_LIFETIME, &parts.headers, &parts.extensions)?;
-    Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())
+    let next = next.as_deref().unwrap_or("/console/sign-in");
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }

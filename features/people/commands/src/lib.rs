@@ -28,7 +28,11 @@ The key needs the scope tenant:admin, and each scope that a rule gives.
 Examples:
   unslide sso set --issuer https://login.example.com --client-id unslide --rule crash-team=triager --rule '*=reader'
   unslide sso set --issuer https://login.example.com --client-id unslide --client-secret-stdin --rule admins=tenant:admin,reports:read < secret
+  unslide sso set --issuer https://login.example.com/realms/acme --client-id unslide --rule /crash-team=triager
   unslide sso people
+
+`show` says why the last sign-ins failed. A group of a rule is written as the provider writes it: Keycloak writes paths such as
+/crash-team.
 
 After a person has left, revoke their key with Revoke on the page Keys, or DELETE /v1/keys/KEY?cascade=true. That ends their
 sessions, and revokes the keys that they made."
@@ -83,15 +87,21 @@ struct SetArguments {
     /// The client has no secret
     #[arg(long, conflicts_with = "client_secret_stdin")]
     public_client: bool,
-    /// The claim of tokens that names a person's groups
+    /// The claim of tokens that names a person's groups; a dot leads into an object, as in realm_access.roles
     #[arg(long, default_value = "groups")]
     group_claim: String,
+    /// A scope to request, besides `openid`; several times for several. Without it, the provider's document decides
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Option<Vec<String>>,
     /// A group, and the preset or scopes of its members, such as crash-team=triager; `*` is every person
     #[arg(long = "rule", value_name = "GROUP=PRESET|SCOPES", required = true)]
     rules: Vec<String>,
     /// Hours from a sign-in to the end of its session
     #[arg(long, default_value_t = 12)]
     session_hours: u32,
+    /// Set it even if the provider's document cannot be read now
+    #[arg(long)]
+    force: bool,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -149,7 +159,11 @@ async fn set_provider(arguments: &SetArguments) -> Outcome {
         "group_claim": arguments.group_claim,
         "rules": rules,
         "session_hours": arguments.session_hours,
+        "force": arguments.force,
     });
+    if let Some(scopes) = &arguments.scopes {
+        body["scopes"] = json!(scopes);
+    }
     if arguments.client_secret_stdin {
         body["client_secret"] = read_secret("Client secret")?.reveal().into();
     } else if arguments.public_client {
@@ -183,19 +197,38 @@ fn print_state(state: &Value, as_json: bool) -> Outcome {
     }
     say!("issuer         {}", item_text(provider, "issuer"));
     say!("client         {}", item_text(provider, "client_id"));
+    say!("group claim    {}", item_text(provider, "group_claim"));
+    let scopes: Vec<&str> = list_texts(&provider["scopes"]).filter(|scope| *scope != "openid").collect();
+    let scopes = match provider["scopes"].as_array() {
+        Some(_) => format!("openid {}", scopes.join(" ")),
+        None => "openid, and profile and the group claim as far as the provider's document names them".to_owned(),
+    };
+    say!("scopes         {scopes}");
     say!("session        {} hours", provider["session_hours"]);
     say!("people open    {} at the address of the console", item_text(state, "sign_in_path"));
     say!("redirect URI   {} at the address of the console", item_text(state, "callback_path"));
+    say!(
+        "sign-outs      {} at the address of the console (back-channel logout)",
+        item_text(state, "sign_out_notice_path")
+    );
     for rule in provider["rules"].as_array().into_iter().flatten() {
-        let scopes: Vec<&str> =
-            rule["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let scopes: Vec<&str> = list_texts(&rule["scopes"]).collect();
         let granted = rule["preset"].as_str().map_or_else(|| scopes.join(","), str::to_owned);
         say!("rule           {}: {granted}", item_text(rule, "group"));
     }
     if let Some(problem) = state["problem"].as_str() {
         say!("problem        people cannot sign in now: {problem}");
     }
+    for failure in state["failures"].as_array().into_iter().flatten() {
+        let [at, outcome, reason] = ["at", "outcome", "reason"].map(|member| item_text(failure, member));
+        let subject = failure["subject"].as_str().map(|subject| format!(" {subject}")).unwrap_or_default();
+        say!("failed         {at} {outcome}{subject}: {reason}");
+    }
     Ok(Exit::Ready)
+}
+
+fn list_texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]

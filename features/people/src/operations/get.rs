@@ -10,7 +10,7 @@ problems!(Failures: );
 
 /// Get the identity provider
 ///
-/// Without its client secret.
+/// Without its client secret, and with the sign-ins that failed lately.
 #[utoipa::path(get, path = "/v1/sign-in", tag = "people", operation_id = "get_sign_in",
     responses((status = 200, description = "The provider.", body = SignInState), Failures),
     security(("key" = ["tenant:admin"])))]
@@ -21,5 +21,6 @@ pub async fn get_sign_in(
     access.require_every_app(EVERY_APP)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let provider = store::get_provider(&mut tx).await?;
-    Ok(Json(SignInState::from_provider(provider, access.tenant())))
+    let failures = store::list_failures(&mut tx).await?;
+    Ok(Json(SignInState { failures, ..SignInState::from_provider(provider, access.tenant()) }))
 }

@@ -5,7 +5,7 @@ mod list;
 mod remove;
 mod set;
 
-use crate::store::{SignInProvider, SignInRule};
+use crate::store::{SignInFailure, SignInProvider, SignInRule};
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_api::feature::{Api, ListTable};
@@ -44,9 +44,17 @@ pub struct SignInState {
     /// The path to register as redirect URI at the provider, after the address of the console.
     #[schema(example = "/console/sso/acme/callback")]
     pub callback_path: String,
-    /// Why people cannot sign in now: the provider's document cannot be read. Only after the settings were set.
+    /// The path to register at the provider for its notices of sign-outs (back-channel logout), after the address of the
+    /// console.
+    #[schema(example = "/console/sso/acme/logout")]
+    pub sign_out_notice_path: String,
+    /// Why people cannot sign in now: the provider's document cannot be read. Only after the settings were set with `force`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Sign-ins that failed in the last seven days, the newest five of each outcome. Only if the settings are read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 50)]
+    pub failures: Vec<SignInFailure>,
 }
 
 /// The identity provider of a tenant, without its secret.
@@ -63,6 +71,10 @@ pub struct SignInProviderState {
     /// The claim that names a person's groups.
     #[schema(example = "groups")]
     pub group_claim: String,
+    /// The scopes that sign-ins request besides `openid`; absent if the provider's document decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 20, example = json!(["profile", "groups"]))]
+    pub scopes: Option<Vec<String>>,
     /// The scopes of groups.
     #[schema(max_items = 50)]
     pub rules: Vec<SignInRule>,
@@ -81,6 +93,7 @@ impl SignInState {
             client_id: provider.client_id,
             has_client_secret: !provider.client_secret.is_empty(),
             group_claim: provider.group_claim,
+            scopes: provider.scopes,
             rules: provider.rules,
             session_hours: provider.session_hours,
             changed_at: provider.changed_at,
@@ -89,7 +102,9 @@ impl SignInState {
             provider,
             sign_in_path: format!("{}/{tenant}", crate::pages::SSO_PATH),
             callback_path: format!("{}/{tenant}/callback", crate::pages::SSO_PATH),
+            sign_out_notice_path: format!("{}/{tenant}/logout", crate::pages::SSO_PATH),
             problem: None,
+            failures: Vec::new(),
         }
     }
 }

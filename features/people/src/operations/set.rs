@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_console::page::end_sessions_of_keys;
 use unslide_model::{KeyPreset, Scope, Secret};
-use unslide_store::audit;
+use unslide_store::{Uuid, audit};
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
@@ -20,6 +20,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 const DEFAULT_GROUP_CLAIM: &str = "groups";
 /// Hours of a session if the settings name none.
 const DEFAULT_SESSION_HOURS: i32 = 12;
+/// Scopes that the settings may name.
+const MAX_SCOPES: usize = 20;
 /// The longest session, in hours.
 const MAX_SESSION_HOURS: i32 = 24;
 
@@ -42,6 +44,11 @@ pub struct NewSignIn {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     pub group_claim: Option<String>,
+    /// The scopes to request besides `openid`. If absent, `profile` and the group claim are requested as far as the
+    /// provider's document names them, and left out if the provider refuses them.
+    #[serde(default)]
+    #[schema(max_items = 20, example = json!(["profile", "groups"]))]
+    pub scopes: Option<Vec<String>>,
     /// The scopes of groups. A person of no group with scopes cannot sign in.
     #[schema(min_items = 1, max_items = 50)]
     pub rules: Vec<SignInRule>,
@@ -50,14 +57,17 @@ pub struct NewSignIn {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 24)]
     pub session_hours: Option<i32>,
+    /// `true` sets a provider whose document cannot be read now; otherwise it is refused.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Set the identity provider
 ///
 /// People of the tenant sign in to the console at it, by OpenID Connect with a code and PKCE. A person is the token's
 /// issuer and subject. Their groups decide their scopes, of which the request's own key must have each; no rule gives the
-/// scope `operator`. The sessions of people end, so that each signs in by the new settings. The answer says in `problem` if
-/// the provider's document cannot be read.
+/// scope `operator`. The sessions of people end, so that each signs in by the new settings. A provider whose document cannot
+/// be read is refused; with `force` it is set, and the answer says in `problem` what is wrong.
 #[utoipa::path(put, path = "/v1/sign-in", tag = "people", operation_id = "set_sign_in",
     request_body = NewSignIn,
     responses((status = 200, description = "The provider is set.", body = SignInState), Failures),
@@ -81,29 +91,41 @@ pub async fn set_sign_in(
         .providers
         .check_issuer(&new.issuer)
         .map_err(|wrong| Problem::new(Kind::InvalidBody, format!("issuer: {wrong}")))?;
+    let problem = match people.providers.read_provider(&new.issuer).await {
+        Ok(_) => None,
+        Err(error) => {
+            tracing::warn!(tenant = %access.tenant(), error = error.explain_causes(), "an identity provider cannot be read");
+            if !new.force {
+                let detail =
+                    format!("issuer: people could not sign in: {error}. `force` sets it nevertheless");
+                return Err(Problem::new(Kind::InvalidBody, detail));
+            }
+            Some(error.to_string())
+        }
+    };
     let mut tx = api.tenant(access.tenant()).await?;
     let known = store::get_provider(&mut tx).await?;
-    let provider = to_provider(new, known, tx.now());
+    let provider = to_provider(new, known, access.principal.key_id, tx.now());
     store::set_provider(&mut tx, &provider).await?;
     let keys = store::list_person_keys(&mut tx).await?;
     end_sessions_of_keys(&mut tx, &keys).await?;
     let detail = json!({"client_id": provider.client_id, "group_claim": provider.group_claim,
-        "rules": provider.rules, "session_hours": provider.session_hours});
+        "scopes": provider.scopes, "rules": provider.rules, "session_hours": provider.session_hours});
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "sign_in.set", &provider.issuer, &detail).await?;
     tx.commit().await?;
     people.providers.forget_provider(access.tenant());
-    let read = people.providers.discover(access.tenant(), &provider.issuer).await;
-    let problem = read.err().map(|error| {
-        tracing::warn!(tenant = %access.tenant(), error = error.explain_causes(), "an identity provider cannot be read");
-        error.to_string()
-    });
     let state = SignInState::from_provider(Some(provider), access.tenant());
     Ok(Json(SignInState { problem, ..state }))
 }
 
 /// Returns the provider as it is stored. Only the same issuer and client keep a secret: no other issuer gets it.
-fn to_provider(new: NewSignIn, known: Option<SignInProvider>, now: OffsetDateTime) -> SignInProvider {
+fn to_provider(
+    new: NewSignIn,
+    known: Option<SignInProvider>,
+    set_by: Uuid,
+    now: OffsetDateTime,
+) -> SignInProvider {
     let known = known.filter(|known| known.issuer == new.issuer && known.client_id == new.client_id);
     SignInProvider {
         issuer: new.issuer,
@@ -113,9 +135,11 @@ fn to_provider(new: NewSignIn, known: Option<SignInProvider>, now: OffsetDateTim
             None => known.map(|known| known.client_secret).unwrap_or_default(),
         },
         group_claim: new.group_claim.unwrap_or_else(|| DEFAULT_GROUP_CLAIM.to_owned()),
+        scopes: new.scopes,
         rules: new.rules,
         session_hours: new.session_hours.unwrap_or(DEFAULT_SESSION_HOURS),
         changed_at: now,
+        set_by: Some(set_by),
     }
 }
 
@@ -132,6 +156,11 @@ fn check_new(new: &NewSignIn) -> Result<(), String> {
     if new.group_claim.as_ref().is_some_and(|claim| !is_text(claim, 200)) {
         return Err("group_claim: 1 to 200 bytes, no control characters".to_owned());
     }
+    if let Some(scopes) = &new.scopes
+        && (scopes.len() > MAX_SCOPES || !scopes.iter().all(|scope| is_scope(scope)))
+    {
+        return Err(format!("scopes: at most {MAX_SCOPES} words of 1 to 200 visible ASCII characters"));
+    }
     if !new.session_hours.is_none_or(|hours| (1..=MAX_SESSION_HOURS).contains(&hours)) {
         return Err(format!("session_hours: 1 to {MAX_SESSION_HOURS}"));
     }
@@ -140,6 +169,12 @@ fn check_new(new: &NewSignIn) -> Result<(), String> {
     }
     let wrong = new.rules.iter().enumerate().find_map(|(index, rule)| Some((index, find_problem(rule)?)));
     wrong.map_or(Ok(()), |(index, problem)| Err(format!("rules.{index}: {problem}")))
+}
+
+/// Returns true for a scope as OAuth has them (RFC 6749).
+fn is_scope(scope: &str) -> bool {
+    let is_visible = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    (1..=200).contains(&scope.len()) && scope.bytes().all(is_visible)
 }
 
 fn find_problem(rule: &SignInRule) -> Option<String> {
@@ -173,6 +208,7 @@ mod tests {
     fn a_provider_that_cannot_be_set_is_refused_with_the_field() {
         assert!(refusal(|new| new.issuer.clear()).starts_with("issuer:"));
         assert!(refusal(|new| new.session_hours = Some(25)).starts_with("session_hours:"));
+        assert!(refusal(|new| new.scopes = Some(vec!["a b".to_owned()])).starts_with("scopes:"));
         assert!(refusal(|new| new.rules.clear()).starts_with("rules: 1 to 50"));
         assert!(refusal(|new| new.rules[0].preset = None).starts_with("rules.0: either"));
         let operator = refusal(|new| {
@@ -188,13 +224,15 @@ mod tests {
             client_id: client.to_owned(),
             client_secret: secret.map(str::to_owned),
             group_claim: None,
+            scopes: None,
             rules: Vec::new(),
             session_hours: None,
+            force: false,
         };
         let at = OffsetDateTime::UNIX_EPOCH;
-        let first = to_provider(new("https://a", "x", Some("s3cret")), None, at);
+        let first = to_provider(new("https://a", "x", Some("s3cret")), None, Uuid::nil(), at);
         let secret = |issuer: &str, client: &str, secret: Option<&str>| {
-            let provider = to_provider(new(issuer, client, secret), Some(first.clone()), at);
+            let provider = to_provider(new(issuer, client, secret), Some(first.clone()), Uuid::nil(), at);
             provider.client_secret.reveal().to_owned()
         };
         assert_eq!(secret("https://a", "x", None), "s3cret");

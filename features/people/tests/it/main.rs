@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod failures;
+mod forms;
+mod links;
 mod person;
 mod provider;
 mod refusals;
 mod settings;
+mod sign_out;

@@ -10,7 +10,11 @@ use unslide_world::{Answer, World};
 
 /// Starts an api with an operator who allows providers on this machine.
 pub async fn start_world(providers: &[&Provider]) -> World {
-    let ports = providers.iter().map(|provider| provider.port).collect();
+    start_world_on(providers.iter().map(|provider| provider.port).collect()).await
+}
+
+/// Starts an api with an operator who allows providers on these ports of this machine.
+pub async fn start_world_on(ports: Vec<u16>) -> World {
     let sign_in = SignInSettings { networks: vec!["127.0.0.0/8".to_owned()], ports };
     let config = Config { api: PeopleApiSettings { public_url: String::new(), sign_in } };
     let features = [unslide_people::feature(config), unslide_console::feature()];
@@ -33,6 +37,8 @@ pub struct Person<'w> {
     client: Client,
     cookies: BTreeMap<String, String>,
     tenant: &'static str,
+    /// How the browser says that it comes to the next page; empty as of a program.
+    pub comes_from: &'static str,
 }
 
 /// A page that a person sees.
@@ -45,12 +51,22 @@ pub struct SeenPage {
 impl Person<'_> {
     pub fn new<'w>(world: &'w World, tenant: &'static str) -> Person<'w> {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
-        Person { world, client, cookies: BTreeMap::new(), tenant }
+        Person { world, client, cookies: BTreeMap::new(), tenant, comes_from: "" }
     }
 
     pub async fn open_page(&mut self, path: &str) -> SeenPage {
         let request = self.client.get(format!("{}{path}", self.world.url));
+        let request = match self.comes_from {
+            "" => request,
+            site => request.header("sec-fetch-site", site),
+        };
         self.send_request(request).await
+    }
+
+    /// Returns the names of the cookies with a value.
+    pub fn list_cookies(&self) -> Vec<&str> {
+        let valued = self.cookies.iter().filter(|(_, value)| !value.is_empty());
+        valued.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Sends a form of the console's own.
@@ -61,8 +77,10 @@ impl Person<'_> {
     }
 
     async fn send_request(&mut self, request: RequestBuilder) -> SeenPage {
-        let cookies: Vec<String> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        // As browsers do: the session's cookie stays away if another site leads here.
+        let is_sent = |name: &str| self.comes_from != "cross-site" || !name.ends_with("unslide_console");
+        let own = self.cookies.iter().filter(|(name, value)| is_sent(name) && !value.is_empty());
+        let cookies: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
         let answer = request.header("cookie", cookies.join("; ")).send().await.unwrap();
         for cookie in answer.headers().get_all("set-cookie") {
             let pair = cookie.to_str().unwrap().split(';').next().unwrap();
@@ -79,7 +97,12 @@ impl Person<'_> {
 
     /// Begins a sign-in, and returns the parameters of the address at the provider.
     pub async fn begin_sign_in(&mut self, provider: &Provider) -> BTreeMap<String, String> {
-        let sent = self.open_page(&format!("/console/sso/{}", self.tenant)).await;
+        self.begin_with(provider, "").await
+    }
+
+    /// Begins a sign-in with parameters.
+    pub async fn begin_with(&mut self, provider: &Provider, query: &str) -> BTreeMap<String, String> {
+        let sent = self.open_page(&format!("/console/sso/{}{query}", self.tenant)).await;
         assert!(sent.location.starts_with(&format!("{}/authorize?", provider.issuer)), "{}", sent.text);
         reqwest::Url::parse(&sent.location).unwrap().query_pairs().into_owned().collect()
     }
@@ -112,5 +135,14 @@ impl Person<'_> {
     /// Returns true if a page of the console leads to the sign-in.
     pub async fn is_signed_out(&mut self) -> bool {
         self.open_page("/console/groups").await.status == StatusCode::SEE_OTHER
+    }
+}
+
+impl<'w> Person<'w> {
+    /// Returns a browser with the same session and no other cookie.
+    pub fn copy_session(&self) -> Person<'w> {
+        let cookies = self.cookies.iter().filter(|(name, _)| name.ends_with("unslide_console"));
+        let cookies = cookies.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Person { cookies, client: self.client.clone(), ..*self }
     }
 }

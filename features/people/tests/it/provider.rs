@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use unslide_model::{Clock, SystemClock};
 
 /// A key for these tests alone.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIPWLI2m6vJxspbO9iF4BVJ1QUnB7qd5QtuSDueT7KO8i\n-----END PRIVATE KEY-----\n";
-/// Another one, which the provider does not publish.
+/// Another one, which the provider does not publish before it changes its keys.
 const FOREIGN_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n-----END PRIVATE KEY-----\n";
 /// The client of the tests.
 pub const CLIENT: &str = "unslide";
@@ -49,34 +50,75 @@ pub struct NextToken {
 pub struct Provider {
     pub issuer: String,
     pub port: u16,
-    next: Arc<Mutex<Option<NextToken>>>,
+    state: Arc<Issuing>,
 }
 
-#[derive(Clone)]
 struct Issuing {
     issuer: String,
-    next: Arc<Mutex<Option<NextToken>>>,
+    next: Mutex<Option<NextToken>>,
+    /// Members of the document that differ from the usual ones.
+    document: Mutex<Value>,
+    /// True once the keys were changed.
+    is_rotated: AtomicBool,
+    /// True while it answers no request for a token.
+    is_silent: AtomicBool,
+    /// Requests for its document.
+    documents_read: AtomicUsize,
 }
+
+type SharedState = State<Arc<Issuing>>;
 
 impl Provider {
     pub async fn start() -> Provider {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let issuer = format!("http://127.0.0.1:{port}");
-        let next = Arc::new(Mutex::new(None));
-        let state = Issuing { issuer: issuer.clone(), next: next.clone() };
+        let state = Arc::new(Issuing {
+            issuer: issuer.clone(),
+            next: Mutex::default(),
+            document: Mutex::new(json!({})),
+            is_rotated: AtomicBool::default(),
+            is_silent: AtomicBool::default(),
+            documents_read: AtomicUsize::default(),
+        });
         let routes = Router::new()
             .route("/.well-known/openid-configuration", get(show_document))
             .route("/keys", get(show_keys))
             .route("/token", post(give_token))
-            .with_state(state);
+            .with_state(state.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        Provider { issuer, port, next }
+        Provider { issuer, port, state }
     }
 
     /// Sets the token that the next code is exchanged for.
     pub fn expect_code(&self, token: NextToken) {
-        *self.next.lock() = Some(token);
+        *self.state.next.lock() = Some(token);
+    }
+
+    /// Changes members of the provider's document.
+    pub fn change_document(&self, members: Value) {
+        *self.state.document.lock() = members;
+    }
+
+    /// Signs with another key from now on, and publishes only that one.
+    pub fn rotate_keys(&self) {
+        self.state.is_rotated.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers no request for a token from now on, or again.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.state.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    pub fn documents_read(&self) -> usize {
+        self.state.documents_read.load(Ordering::Relaxed)
+    }
+
+    /// Signs claims with the key that is published.
+    pub fn sign(&self, claims: &Value) -> String {
+        let token =
+            NextToken { claims: claims.clone(), challenge: String::new(), signing: Signing::Published };
+        self.state.sign_token(&token)
     }
 
     /// Returns a valid token for the parameters of an address at the provider.
@@ -91,58 +133,75 @@ impl Provider {
     }
 }
 
-async fn show_document(State(state): State<Issuing>) -> Json<Value> {
+async fn show_document(State(state): SharedState) -> Json<Value> {
+    state.documents_read.fetch_add(1, Ordering::Relaxed);
     let issuer = &state.issuer;
-    Json(json!({
+    let mut document = json!({
         "issuer": issuer,
         "authorization_endpoint": format!("{issuer}/authorize"),
         "token_endpoint": format!("{issuer}/token"),
         "jwks_uri": format!("{issuer}/keys"),
+        "end_session_endpoint": format!("{issuer}/logout"),
         "response_types_supported": ["code"],
         "scopes_supported": ["openid", "profile", "groups"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["EdDSA", "HS256", "none"],
-    }))
+    });
+    let changed = state.document.lock().clone();
+    document.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+    Json(document)
 }
 
-fn signing_key(pem: &str) -> CoreEdDsaPrivateSigningKey {
-    CoreEdDsaPrivateSigningKey::from_ed25519_pem(pem, Some(JsonWebKeyId::new("one".to_owned()))).unwrap()
+fn signing_key(pem: &str, id: &str) -> CoreEdDsaPrivateSigningKey {
+    CoreEdDsaPrivateSigningKey::from_ed25519_pem(pem, Some(JsonWebKeyId::new(id.to_owned()))).unwrap()
 }
 
-fn published_keys() -> CoreJsonWebKeySet {
-    CoreJsonWebKeySet::new(vec![signing_key(KEY).as_verification_key()])
+async fn show_keys(State(state): SharedState) -> Json<CoreJsonWebKeySet> {
+    Json(state.published_keys())
 }
 
-async fn show_keys() -> Json<CoreJsonWebKeySet> {
-    Json(published_keys())
-}
+impl Issuing {
+    fn own_key(&self) -> (&'static str, &'static str) {
+        if self.is_rotated.load(Ordering::Relaxed) { (FOREIGN_KEY, "two") } else { (KEY, "one") }
+    }
 
-fn sign_token(token: &NextToken) -> String {
-    let word = match token.signing {
-        Signing::Published | Signing::Foreign => "EdDSA",
-        Signing::Unsigned => "none",
-        Signing::PublicKeyAsSecret => "HS256",
-    };
-    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", encode(&json!({"alg": word, "kid": "one"})), encode(&token.claims));
-    let algorithm = CoreJwsSigningAlgorithm::EdDsa;
-    let signature = match token.signing {
-        Signing::Published => signing_key(KEY).sign(&algorithm, signed.as_bytes()).unwrap(),
-        Signing::Foreign => signing_key(FOREIGN_KEY).sign(&algorithm, signed.as_bytes()).unwrap(),
-        Signing::Unsigned => Vec::new(),
-        Signing::PublicKeyAsSecret => {
-            let keys = serde_json::to_value(published_keys()).unwrap();
-            let public = URL_SAFE_NO_PAD.decode(keys["keys"][0]["x"].as_str().unwrap()).unwrap();
-            CoreHmacKey::new(public).sign(&CoreJwsSigningAlgorithm::HmacSha256, signed.as_bytes()).unwrap()
-        }
-    };
-    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    fn published_keys(&self) -> CoreJsonWebKeySet {
+        let (pem, id) = self.own_key();
+        CoreJsonWebKeySet::new(vec![signing_key(pem, id).as_verification_key()])
+    }
+
+    fn sign_token(&self, token: &NextToken) -> String {
+        let word = match token.signing {
+            Signing::Published | Signing::Foreign => "EdDSA",
+            Signing::Unsigned => "none",
+            Signing::PublicKeyAsSecret => "HS256",
+        };
+        let (pem, id) = self.own_key();
+        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&json!({"alg": word, "kid": id})), encode(&token.claims));
+        let algorithm = CoreJwsSigningAlgorithm::EdDsa;
+        let signature = match token.signing {
+            Signing::Published => signing_key(pem, id).sign(&algorithm, signed.as_bytes()).unwrap(),
+            Signing::Foreign => signing_key(FOREIGN_KEY, id).sign(&algorithm, signed.as_bytes()).unwrap(),
+            Signing::Unsigned => Vec::new(),
+            Signing::PublicKeyAsSecret => {
+                let keys = serde_json::to_value(self.published_keys()).unwrap();
+                let public = URL_SAFE_NO_PAD.decode(keys["keys"][0]["x"].as_str().unwrap()).unwrap();
+                let secret = CoreHmacKey::new(public);
+                secret.sign(&CoreJwsSigningAlgorithm::HmacSha256, signed.as_bytes()).unwrap()
+            }
+        };
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
 }
 
 async fn give_token(
-    State(state): State<Issuing>,
+    State(state): SharedState,
     body: String,
 ) -> Result<Json<Value>, (StatusCode, Json<Value>)> {
+    if state.is_silent.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
     // A code is good once.
     let refusal = || (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"})));
     let next = state.next.lock().take().ok_or_else(refusal)?;
@@ -151,5 +210,5 @@ async fn give_token(
     if challenge != next.challenge || form["grant_type"] != "authorization_code" {
         return Err(refusal());
     }
-    Ok(Json(json!({"access_token": "unused", "token_type": "Bearer", "id_token": sign_token(&next)})))
+    Ok(Json(json!({"access_token": "unused", "token_type": "Bearer", "id_token": state.sign_token(&next)})))
 }

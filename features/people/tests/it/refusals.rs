@@ -8,6 +8,11 @@ use serde_json::json;
 /// A change of a valid token.
 type TokenChange = Box<dyn Fn(&mut NextToken)>;
 
+/// Returns a time after the token's own.
+fn ahead(token: &NextToken, seconds: i64) -> serde_json::Value {
+    (token.claims["iat"].as_i64().unwrap() + seconds).into()
+}
+
 fn without_claim(claim: &'static str) -> TokenChange {
     Box::new(move |token| {
         token.claims.as_object_mut().unwrap().remove(claim);
@@ -23,7 +28,7 @@ async fn a_token_is_refused_unless_it_is_signed_for_this_sign_in() {
     let foreign = world.create_master_key("umbrella").await;
     put_settings(&world, &foreign, &settings_for(&other)).await.expect_status(200);
     let issuer = other.issuer.clone();
-    let changes: [(&str, TokenChange); 12] = [
+    let changes: [(&str, TokenChange); 20] = [
         ("a key that is not published", Box::new(|token| token.signing = Signing::Foreign)),
         ("no signature", Box::new(|token| token.signing = Signing::Unsigned)),
         ("the public key as a secret", Box::new(|token| token.signing = Signing::PublicKeyAsSecret)),
@@ -31,6 +36,20 @@ async fn a_token_is_refused_unless_it_is_signed_for_this_sign_in() {
         ("no nonce", without_claim("nonce")),
         ("another audience", Box::new(|token| token.claims["aud"] = "another".into())),
         ("a second audience", Box::new(|token| token.claims["aud"] = json!(["unslide", "another"]))),
+        (
+            "a second audience for another client",
+            Box::new(|token| {
+                token.claims["aud"] = json!(["unslide", "another"]);
+                token.claims["azp"] = "another".into();
+            }),
+        ),
+        ("one audience for another client", Box::new(|token| token.claims["azp"] = "another".into())),
+        ("issued in an hour", Box::new(|token| token.claims["iat"] = ahead(token, 3_600))),
+        ("valid in an hour", Box::new(|token| token.claims["nbf"] = ahead(token, 3_600))),
+        ("an end of another type", Box::new(|token| token.claims["exp"] = "tomorrow".into())),
+        ("a subject with a NUL", Box::new(|token| token.claims["sub"] = "a\0b".into())),
+        ("a subject of 256 characters", Box::new(|token| token.claims["sub"] = "a".repeat(256).into())),
+        ("an empty subject", Box::new(|token| token.claims["sub"] = "".into())),
         ("an expired token", Box::new(|token| token.claims["exp"] = 1.into())),
         ("a token without an end", without_claim("exp")),
         ("the issuer of another tenant", Box::new(move |token| token.claims["iss"] = issuer.as_str().into())),
@@ -73,8 +92,17 @@ async fn an_answer_is_refused_in_another_browser_at_another_tenant_and_the_secon
     let declined = format!("/console/sso/acme/callback?error=access_denied&state={}", asked["state"]);
     assert_eq!(robin.open_page(&declined).await.status, StatusCode::FORBIDDEN);
     assert_eq!(robin.return_with_code(&asked["state"]).await.status, StatusCode::OK);
-    // The cookie of the sign-in is gone.
-    assert_eq!(robin.return_with_code(&asked["state"]).await.status, StatusCode::BAD_REQUEST);
+    // The cookie of the sign-in is gone: who is signed in is led to the console.
+    assert_eq!(robin.return_with_code(&asked["state"]).await.location, "/console");
+    robin.comes_from = "cross-site";
+    let reloaded = robin.return_with_code(&asked["state"]).await;
+    assert_eq!(reloaded.status, StatusCode::BAD_REQUEST, "{}", reloaded.text);
+    assert!(reloaded.text.contains("url=/console/sso/acme/finished"), "{}", reloaded.text);
+    robin.comes_from = "same-origin";
+    assert_eq!(robin.open_page("/console/sso/acme/finished").await.location, "/console");
+    let stranger = Person::new(&world, "acme").open_page("/console/sso/acme/finished").await;
+    assert_eq!(stranger.status, StatusCode::BAD_REQUEST);
+    robin.comes_from = "";
     let asked = robin.begin_sign_in(&provider).await;
     let replayed = robin.return_with_code(&asked["state"]).await;
     assert_eq!(replayed.status, StatusCode::BAD_GATEWAY, "the code was used: {}", replayed.text);

@@ -41,6 +41,7 @@ const KEPT: &[(&str, &str)] = &[
     ("session_days.users", "a sketch"),
     ("metric_payloads.device", "a model of devices"),
     ("sessions.device", "a model of devices"),
+    ("console_sessions.provider_session", "who works with the service, while signed in"),
     ("sign_in_providers.session_hours", "a setting of the console's sessions"),
 ];
 

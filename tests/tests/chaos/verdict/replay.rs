@@ -35,6 +35,7 @@ const APART: [&str; 50] = [
     "key_erasures",
     "people",
     "sign_in_providers",
+    "sign_in_failures",
     "person_erasures",
     "erased_persons",
     "person_secrets",

@@ -49,6 +49,8 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
      INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
      SELECT 'acme', 'https://login.example.com', 's', id, now() FROM api_keys WHERE tenant = 'acme' LIMIT 1;
+     INSERT INTO sign_in_failures (id, tenant, at, outcome, reason)
+     VALUES (md5('failure')::uuid, 'acme', now(), 'declined', '');
      INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
      VALUES (md5('erasure')::uuid, 'acme', 'user', 'u', sha256(''), 'test', now(), 'searching');
      INSERT INTO person_secrets (tenant, secret) VALUES ('acme', sha256(''));

@@ -3,7 +3,7 @@
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use unslide_model::{Scope, TenantId};
-use unslide_store::keys::Principal;
+use unslide_store::keys::{LeftChanges, Principal};
 use unslide_store::{TenantTx, Uuid, audit, keys};
 
 /// How far a revocation goes.
@@ -11,13 +11,13 @@ use unslide_store::{TenantTx, Uuid, audit, keys};
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RevokeQuery {
-    /// `true` also revokes all keys that descend from the key.
+    /// `true` also revokes all keys that descend from the key, and removes an identity provider that one of them set.
     #[param(default = false)]
     pub cascade: bool,
 }
 
 /// A key that was revoked, and those that it made.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RevokedKey {
     /// Id of the revoked key.
     pub id: Uuid,
@@ -25,6 +25,9 @@ pub struct RevokedKey {
     pub descendants_revoked: u64,
     /// Number of keys that descend from it and are still valid. `cascade=true` revokes them too.
     pub descendants_in_force: u64,
+    /// What the revoked keys changed in the tenant besides keys, by the audit log: it stays. Only with `cascade=true`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftChanges>,
 }
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -32,7 +35,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Revoke a key
 ///
 /// The key is refused after at most one second. Revoking it again is no error. The keys that it created stay
-/// valid without `cascade=true`: after a leak, revoke them too. A key for one app revokes keys of that app
+/// valid without `cascade=true`: after a leak, revoke them too, and check what the answer names in `left`. A key for one app revokes keys of that app
 /// only. An operator's key may have created keys of other tenants. They are counted and revoked only if the
 /// request's own key has the scope `operator`.
 #[utoipa::path(delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "revoke_key",
@@ -76,10 +79,11 @@ pub async fn revoke_and_count(
     let detail = serde_json::json!({"cascade": query.cascade});
     audit::append_entry(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
     let in_force = keys::count_made(&mut tx, id, within).await?;
+    let left = if query.cascade { keys::list_left(&mut tx, id).await? } else { Vec::new() };
     let committed = tx.commit().await;
     api.key_cache.clear();
     committed?;
     // After a restore of the database, this line says which keys must be revoked again.
     tracing::info!(key.id = %id, by = actor, cascade = query.cascade, "a key was revoked");
-    Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
+    Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force, left })
 }
