@@ -1,6 +1,7 @@
 //! The pages of the console, and figures for pages of the core.
 
 mod app_sessions;
+mod figure;
 mod memory_limit;
 mod metric_breakdown;
 mod overview;
@@ -15,6 +16,7 @@ pub use memory_limit::find_memory_limit;
 pub use overview::find_overview;
 pub use version_column::find_version_column;
 
+use crate::store::figures::watched::FIGURE_PATH;
 use axum::Router;
 use axum::routing::get;
 use unslide_api::feature::Api;
@@ -29,4 +31,5 @@ pub fn routes() -> Router<Api> {
     Router::new()
         .route(HEALTH_PATH, get(versions::render_page))
         .route(BREAKDOWN_PATH, get(metric_breakdown::render_page))
+        .route(FIGURE_PATH, get(figure::render_page))
 }
