@@ -2,12 +2,14 @@
 
 mod app_sessions;
 mod figure;
+mod health_rows;
 mod memory_limit;
 mod metric_breakdown;
 mod overview;
 mod prelude;
 mod shares;
 mod values;
+mod verdicts;
 mod version_column;
 mod versions;
 
