@@ -1,7 +1,7 @@
 //! Figures of apps that features measure, by name, for rules that watch them.
 
 use crate::{HookFuture, Result, Store, TenantTx};
-use time::Date;
+use time::{Date, OffsetDateTime};
 
 /// The figures of one feature.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,17 @@ pub struct FigureHook {
     pub list: fn() -> Vec<WatchableFigure>,
     /// Measures one of them with a bounded number of rows. Returns `None` if nothing was counted.
     pub measure: MeasureHook,
+    /// The console's page that shows a figure over time, by the fields `app`, `figure`, `version` and `host` of its query.
+    pub page: &'static str,
+}
+
+/// A time that a figure is made of: from its first day or hour up to the second, which is not part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigurePeriod {
+    /// Whole days (UTC).
+    Days(Date, Date),
+    /// Whole hours of the last two days; each is given by its beginning.
+    Hours(OffsetDateTime, OffsetDateTime),
 }
 
 /// See [`FigureHook::measure`].
@@ -42,10 +53,10 @@ pub struct FigureQuery<'t> {
     pub host: Option<&'t str>,
     /// The only endpoint that counts, in place of a host.
     pub endpoint: Option<&'t str>,
-    /// The days that count, from the first up to the second, which is not part of them.
-    pub period: (Date, Date),
-    /// The days that it is compared with, if it is.
-    pub before: Option<(Date, Date)>,
+    /// The days or hours that count.
+    pub period: FigurePeriod,
+    /// Those that it is compared with, if it is.
+    pub before: Option<FigurePeriod>,
 }
 
 /// A measured figure.
@@ -57,7 +68,9 @@ pub struct MeasuredFigure {
     pub unit: &'static str,
     /// Independent observations that it is made of: sampled ones count as often as they arrived.
     pub observations: f64,
-    /// Its value in the days before.
+    /// Whether more of it is better, if either is.
+    pub more_is_better: Option<bool>,
+    /// Its value in the days or hours before.
     pub before: Option<f64>,
     /// True if it is worse than before by more than chance explains.
     pub is_worse: bool,
@@ -74,10 +87,19 @@ pub fn list_figures(store: &Store) -> Vec<WatchableFigure> {
 /// # Errors
 /// Returns an error if the feature cannot measure it.
 pub async fn measure_figure(tx: &mut TenantTx, query: FigureQuery<'_>) -> Result<Option<MeasuredFigure>> {
-    let has_it = |figures: &FigureHook| (figures.list)().iter().any(|known| known.name == query.figure);
-    let found = tx.hooks().iter().filter_map(|hook| hook.figures).find(has_it);
-    match found {
+    match find_hook(tx, query.figure) {
         Some(figures) => (figures.measure)(tx, query).await,
         None => Ok(None),
     }
+}
+
+/// Returns the console's page that shows a figure over time. Returns `None` if no feature has the figure.
+#[must_use]
+pub fn find_figure_page(tx: &TenantTx, figure: &str) -> Option<&'static str> {
+    find_hook(tx, figure).map(|figures| figures.page)
+}
+
+fn find_hook(tx: &TenantTx, figure: &str) -> Option<FigureHook> {
+    let has_it = |figures: &FigureHook| (figures.list)().iter().any(|known| known.name == figure);
+    tx.hooks().iter().filter_map(|hook| hook.figures).find(has_it)
 }

@@ -10,9 +10,11 @@ pub mod store;
 mod topics;
 
 use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::{Feature, IndexerFeature};
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
+use unslide_store::Store;
 
 /// The name of the feature.
 pub const NAME: &str = "health";
@@ -28,6 +30,7 @@ pub fn feature() -> Feature {
     Feature {
         hook: store::HEALTH_HOOK,
         indexer: IndexerFeature { topics: topics::TOPICS },
+        builder: BuilderFeature { name: NAME, clear: Some(clear_hours), jobs: &[] },
         ..Feature::new(NAME, for_api())
     }
 }
@@ -88,4 +91,8 @@ fn for_api() -> ApiFeature {
         find_memory_limit: Some(pages::find_memory_limit),
         ..ApiFeature::new(NAME, "")
     }
+}
+
+fn clear_hours(store: &Store) -> Clearing<'_> {
+    Box::pin(store::hours::purge_hours(store))
 }

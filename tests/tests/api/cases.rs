@@ -248,6 +248,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(crate::signals::metrics::payload("m1", "2026-11-20T08:00:00Z")),
         ),
         ("compare_versions", Case::new("/v1/apps/com.example.shop/health/versions", Foreign::NotFound)),
+        (
+            "get_figure",
+            Case::new("/v1/apps/com.example.shop/health/figure?figure=launch_time_p50", Foreign::NotFound),
+        ),
         ("break_down_metric", Case::new(crate::signals::metrics::LAUNCHES_BY_MODEL, Foreign::NotFound)),
         ("get_signals", Case::new("/v1/apps/com.example.shop/signals", Foreign::Own(keeps_all))),
         ("get_session", Case::new("/v1/sessions/s1?app=com.example.shop", Foreign::NotFound)),

@@ -9,7 +9,7 @@ use unslide_model::Scope;
 
 const B: &str = "22222222-2222-2222-2222-222222222222";
 /// Every page that needs no name of anything, with the scope that it needs.
-pub const PAGES: [(&str, Scope); 17] = [
+pub const PAGES: [(&str, Scope); 18] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
@@ -18,6 +18,7 @@ pub const PAGES: [(&str, Scope); 17] = [
     ("/console/versions", Scope::ReportsRead),
     ("/console/health", Scope::ReportsRead),
     ("/console/health/breakdown", Scope::ReportsRead),
+    ("/console/health/figure", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
     ("/console/system-symbols", Scope::ReportsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
@@ -203,6 +204,22 @@ async fn the_page_of_versions_health_says_what_became_worse() {
     for words in ["By device", "iPhone16,1", "By system", "iOS 26.1", "p95", "1.7 s", "200 values"] {
         assert!(breakdown.text.contains(words), "{words}: {}", breakdown.text);
     }
+    let chosen = browser.get("/console/health?app=com.example.shop&compare_with=1.1").await;
+    assert!(
+        chosen.text.contains("each compared with 1.1") && chosen.text.contains("1.0 is not worse than 1.1")
+    );
+    let hours = "/console/health/figure?app=com.example.shop&figure=launch_time_p95&version=1.1";
+    assert!(list_links(&page.text).iter().any(|link| link == hours), "{}", page.text);
+    let by_hour = browser.get(hours).await;
+    for words in ["The last 48 hours", "launch_time_p95 over time", ":00 UTC", "1.7 s", "200 observations"] {
+        assert!(by_hour.text.contains(words), "{words}: {}", by_hour.text);
+    }
+    let by_day = browser.get(&format!("{hours}&by=day")).await;
+    assert!(by_day.text.contains("The last 28 days") && by_day.text.contains("1.7 s"), "{}", by_day.text);
+    let none = browser.get(&hours.replace("1.1", "9.9")).await;
+    assert!(none.text.contains("Nothing of this figure came in the last 48 hours"), "{}", none.text);
+    let unknown = browser.get(&hours.replace("launch_time_p95", "weight_p95")).await;
+    assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
     let failed = browser.get(&path.replace("launch_time", "request_failures")).await;
     assert!(failed.text.contains("0.00 %"), "{}", failed.text);
     assert_eq!(browser.get(&path.replace("launch_time", "weight")).await.status, StatusCode::BAD_REQUEST);

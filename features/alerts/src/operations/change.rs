@@ -51,7 +51,7 @@ pub async fn change_alert_rule(
         }
     }
     let mut tx = api.tenant(access.tenant()).await?;
-    check_second_receiver(&mut tx, change.figure.as_ref(), Some(id), access.only_app()).await?;
+    check_second_receiver(&mut tx, change.second_receiver(), Some(id), access.only_app()).await?;
     if !rule_table::change_rule(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }

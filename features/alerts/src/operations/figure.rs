@@ -1,6 +1,9 @@
 //! Checks the figure of a rule.
 
-use crate::store::figures::{FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, WatchedFigure};
+use crate::store::figures::{
+    AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, MOST_FIGURE_HOURS,
+    WatchedFigure,
+};
 use crate::store::rule_table;
 use crate::store::rules::{AlertCondition, AlertRule};
 use unslide_api::feature::operation::{Kind, Problem, is_text};
@@ -56,11 +59,19 @@ fn wrong_figure(store: &Store, figure: &WatchedFigure) -> Result<(), String> {
     if !(1..=MOST_LEAST_OBSERVATIONS).contains(&figure.least_observations) {
         return Err(format!("figure.least_observations: 1 to {MOST_LEAST_OBSERVATIONS}"));
     }
-    match figure.escalation {
-        Some(escalation) if !(1..=MOST_ESCALATION_MINUTES).contains(&escalation.minutes) => {
-            Err(format!("figure.escalation.minutes: 1 to {MOST_ESCALATION_MINUTES}"))
+    if figure.hours.is_some_and(|hours| !(1..=MOST_FIGURE_HOURS).contains(&hours)) {
+        return Err(format!("figure.hours: 1 to {MOST_FIGURE_HOURS}"));
+    }
+    match (figure.comparison, figure.objective) {
+        (FigureComparison::BurnRate, _) if known.unit != "1" => {
+            Err(format!("figure.comparison: {} is no share; use above or below", figure.name))
         }
-        _ => Ok(()),
+        (FigureComparison::BurnRate, Some(objective)) if objective > 0.0 && objective < 1.0 => Ok(()),
+        (FigureComparison::BurnRate, _) => {
+            Err("figure.objective: needed, the share that has to be good, above 0 and below 1".to_owned())
+        }
+        (_, Some(_)) => Err("figure.objective: only with the comparison burn_rate".to_owned()),
+        (_, None) => Ok(()),
     }
 }
 
@@ -82,18 +93,24 @@ pub fn check_watching_rule(rule: &AlertRule, figure: Option<&WatchedFigure>) -> 
     Ok(())
 }
 
-/// Checks that the second receiver of a figure is that of another rule which the key may see. `rule` is that of the figure, if it
-/// exists already.
+/// Checks that the second receiver of a rule is that of another rule which the key may see. `rule` is the rule, if it exists
+/// already: then 0 minutes remove its second receiver.
 pub async fn check_second_receiver(
     tx: &mut TenantTx,
-    figure: Option<&WatchedFigure>,
+    escalation: Option<AlertEscalation>,
     rule: Option<Uuid>,
     app: Option<&str>,
 ) -> Result<(), Problem> {
-    let Some(escalation) = figure.and_then(|figure| figure.escalation) else { return Ok(()) };
-    let second = escalation.rule;
+    let Some(AlertEscalation { rule: second, minutes }) = escalation else { return Ok(()) };
+    if rule.is_some() && minutes == 0 {
+        return Ok(());
+    }
+    if !(1..=MOST_ESCALATION_MINUTES).contains(&minutes) {
+        let detail = format!("escalation.minutes: 1 to {MOST_ESCALATION_MINUTES}");
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
     if rule == Some(second) || rule_table::get(tx, second, app).await?.is_none() {
-        let detail = "figure.escalation.rule: the id of another rule, whose receiver is the second one";
+        let detail = "escalation.rule: the id of another rule, whose receiver is the second one";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! `/console/alerts`: the tenant's rules, and the alerts that it received.
 
 use super::figure_form::{
-    FigureSuggestions, comparison_word, describe_bound, escalates_to, firing_status, read_figure,
-    usual_figure,
+    FigureSuggestions, comparison_word, describe_bound, escalates_to, firing_status, read_escalation,
+    read_figure, usual_figure,
 };
 use crate::operations::firings::{acknowledge_alert_firing, list_alert_firings};
 use crate::operations::list::list_alert_rules;
@@ -11,7 +11,7 @@ use crate::operations::{
     change_alert_rule, create_alert_rule, delete_alert_rule, send_alert_again, test_alert_rule,
 };
 use crate::receiver_policy::PolicyExtension;
-use crate::store::figures::{FigureComparison, WatchedFigure};
+use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use crate::store::firings::AlertFiring;
 use crate::store::messages::{AlertStatus, ListedAlertMessage};
 use crate::store::rules::{
@@ -218,6 +218,7 @@ pub async fn create_from_form(
         content_type: content_type(&form)?,
         digest_minutes: form.parse_number("digest_minutes")?.unwrap_or(0),
         quiet_hours: quiet_hours(&form)?,
+        escalation: read_escalation(&form)?,
     };
     let _ = create_alert_rule(api, policy, signed.access, JsonBody(rule)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
@@ -271,6 +272,7 @@ pub async fn change_rule(
 ) -> Result<Response, Problem> {
     // Without both times there are no quiet hours.
     let none = QuietHours { from: Time::MIDNIGHT, to: Time::MIDNIGHT };
+    let no_escalation = AlertEscalation { rule: id.0, minutes: 0 };
     let change = AlertRuleChange {
         name: Some(form.field_text("name")),
         app: form.has_field("app").then(|| form.field_text("app")),
@@ -278,6 +280,7 @@ pub async fn change_rule(
         figure: read_figure(&form)?,
         digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
         quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),
+        escalation: Some(read_escalation(&form)?.unwrap_or(no_escalation)),
         ..AlertRuleChange::default()
     };
     let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;

@@ -45,6 +45,8 @@ pub fn usual_figure() -> WatchedFigure {
         host: None,
         endpoint: None,
         days: 1,
+        hours: None,
+        objective: None,
         least_observations: 100,
         escalation: None,
     }
@@ -54,12 +56,6 @@ pub fn usual_figure() -> WatchedFigure {
 pub fn read_figure(form: &SentForm) -> Result<Option<WatchedFigure>, Problem> {
     let Some(name) = form.get("figure") else { return Ok(None) };
     let usual = usual_figure();
-    let minutes = form.parse_number("escalation_minutes")?.unwrap_or(USUAL_ESCALATION_MINUTES);
-    let escalation = match form.get("escalation").map(str::parse::<Uuid>) {
-        Some(Ok(rule)) => Some(AlertEscalation { rule, minutes }),
-        Some(Err(_)) => return Err(Problem::new(Kind::InvalidBody, "escalation: the id of a rule")),
-        None => None,
-    };
     Ok(Some(WatchedFigure {
         name: name.to_owned(),
         comparison: form.parse_word("comparison")?,
@@ -67,22 +63,35 @@ pub fn read_figure(form: &SentForm) -> Result<Option<WatchedFigure>, Problem> {
         host: form.get("host").map(str::to_owned),
         endpoint: form.get("endpoint").map(str::to_owned),
         days: form.parse_number("days")?.unwrap_or(usual.days),
+        hours: form.parse_number("hours")?,
+        objective: form.parse_number("objective")?,
         least_observations: form.parse_number("least_observations")?.unwrap_or(usual.least_observations),
-        escalation,
+        escalation: None,
     }))
+}
+
+/// Reads the second receiver of a rule.
+pub fn read_escalation(form: &SentForm) -> Result<Option<AlertEscalation>, Problem> {
+    let minutes = form.parse_number("escalation_minutes")?.unwrap_or(USUAL_ESCALATION_MINUTES);
+    match form.get("escalation").map(str::parse::<Uuid>) {
+        Some(Ok(rule)) => Ok(Some(AlertEscalation { rule, minutes })),
+        Some(Err(_)) => Err(Problem::new(Kind::InvalidBody, "escalation: the id of a rule")),
+        None => Ok(None),
+    }
 }
 
 pub fn comparison_word(comparison: FigureComparison) -> &'static str {
     match comparison {
         FigureComparison::Above => "above the threshold",
         FigureComparison::Below => "below the threshold",
-        FigureComparison::Worse => "worse than in the days before, beyond noise",
+        FigureComparison::Worse => "worse than before, beyond noise",
+        FigureComparison::BurnRate => "using up its objective faster than the threshold",
     }
 }
 
-/// Returns true if a figure goes to the receiver of a rule as the second one.
-pub fn escalates_to(figure: &WatchedFigure, rule: &AlertRule) -> bool {
-    figure.escalation.is_some_and(|escalation| escalation.rule == rule.id)
+/// Returns true if the second receiver of a rule is that of another.
+pub fn escalates_to(rule: &AlertRule, second: &AlertRule) -> bool {
+    rule.escalation.is_some_and(|escalation| escalation.rule == second.id)
 }
 
 /// Describes when a figure is bad.
@@ -90,16 +99,18 @@ pub fn describe_bound(figure: &WatchedFigure, threshold: f64) -> String {
     let bound = match figure.comparison {
         FigureComparison::Above | FigureComparison::Below => format!("{} {threshold}", figure.comparison),
         FigureComparison::Worse => "worse than before".to_owned(),
+        FigureComparison::BurnRate => format!("burn rate above {threshold}"),
     };
+    let window = figure.hours.map(|hours| format!(" in {hours} h")).unwrap_or_default();
     let only = [&figure.version, &figure.host, &figure.endpoint].into_iter().flatten();
     let only: String = only.map(|name| format!(", {name}")).collect();
-    format!(": {} {bound}{only}", figure.name)
+    format!(": {} {bound}{window}{only}", figure.name)
 }
 
 pub fn firing_status(firing: &AlertFiring) -> (&'static str, &'static str, &'static str) {
     match (firing.ended_at, firing.acknowledged_at) {
-        (Some(_), _) => ("good", "●", "good again"),
+        (Some(_), _) => ("good", "●", "over"),
         (None, Some(_)) => ("warn", "◐", "acknowledged"),
-        (None, None) => ("bad", "○", "bad"),
+        (None, None) => ("bad", "○", "open"),
     }
 }

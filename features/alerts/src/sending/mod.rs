@@ -21,7 +21,7 @@ pub use unslide_runtime::egress::AllowedReceivers;
 use crate::NAME;
 use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
-use crate::store::{self, AlertStep, DueAlert, recipients as stored};
+use crate::store::{self, AlertStep, DueAlert, firings, recipients as stored};
 use channels::MadeTicket;
 use mail::{AlertMail, Mailer};
 use prometheus::IntCounterVec;
@@ -140,6 +140,7 @@ impl AlertSender {
             }
             let prepared = match step {
                 AlertStep::Evaluate => self.evaluate_rule(&tenant, rule).await,
+                AlertStep::Escalate => self.escalate_firing(&tenant, rule).await,
                 AlertStep::Collect => self.collect_events(&tenant, rule).await,
                 AlertStep::Send => {
                     if sends.len() < CONCURRENT_SENDS_LIMIT && tenants.insert(tenant.clone()) {
@@ -168,6 +169,12 @@ impl AlertSender {
         store::postpone_evaluation(&mut tx, rule).await?;
         tx.commit().await?;
         evaluated.map(drop)
+    }
+
+    async fn escalate_firing(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        firings::escalate_due(&mut tx, rule).await?;
+        tx.commit().await
     }
 
     async fn collect_events(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@
 use super::text::{event_link, format_headline, format_plain};
 use crate::store::events::FiringStep;
 use crate::store::messages::ClaimedAlertMessage;
+use crate::store::rules::AlertCondition;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use unslide_model::Secret;
@@ -49,10 +50,13 @@ fn last_step(message: &ClaimedAlertMessage) -> FiringStep {
     firing.map_or(FiringStep::Began, |firing| firing.step)
 }
 
-/// Returns the key by which later messages change the alert: the rule of a figure, a rule and a group, or else the message.
+/// Returns the key by which later messages change the alert: the rule of a figure, a firing, a rule and a group, or else the
+/// message.
 fn deduplication_key(message: &ClaimedAlertMessage) -> String {
     if let Some(firing) = message.named.iter().rev().find_map(|event| event.firing.as_ref()) {
-        return format!("unslide-{}", firing.rule);
+        // A figure is good again. Events are not: the next firing has to page again.
+        let key = if firing.condition == AlertCondition::Figure { firing.rule } else { firing.id };
+        return format!("unslide-{key}");
     }
     match message.named.as_slice() {
         [only] if only.group.is_some() => {
@@ -164,7 +168,9 @@ mod tests {
         for (event, step) in message.named.iter_mut().zip(steps) {
             let (id, rule) = (Uuid::from_u128(9), Uuid::from_u128(8));
             event.group = None;
-            event.firing = Some(EventFiring { id, rule, step: *step, acknowledge_path: None });
+            let (rule_name, condition) = ("launches".to_owned(), AlertCondition::Figure);
+            event.firing =
+                Some(EventFiring { id, rule, rule_name, condition, step: *step, acknowledge_path: None });
         }
         message
     }

@@ -34,7 +34,7 @@ pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     let mut text = format_headline(message);
     let mut told = 0;
     for event in &message.named {
-        let lines = event_lines(event, message.events > 1, public_url);
+        let lines = event_lines(event, event_rule_name(event, message), message.events > 1, public_url);
         if text.len() + lines.len() + 40 > ALERT_TEXT_BYTES {
             break;
         }
@@ -47,13 +47,15 @@ pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     text
 }
 
-fn event_lines(event: &AlertEvent, with_headline: bool, public_url: &str) -> String {
+fn event_lines(event: &AlertEvent, rule_name: &str, with_headline: bool, public_url: &str) -> String {
     let what = if with_headline { escape_line(&event.headline).into_owned() } else { String::new() };
     let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
     let counts = event.group.as_ref().map(describe_group).unwrap_or_default();
     let acknowledge = acknowledge_link(event, public_url).map(|link| format!("Acknowledge: {link}"));
     let detail = escape_line(&event.detail).into_owned();
-    let lines = [what, detail, counts, of, event_link(event, public_url), acknowledge.unwrap_or_default()];
+    let rule = format!("Rule: {}", escape_line(rule_name));
+    let lines =
+        [what, detail, counts, of, rule, event_link(event, public_url), acknowledge.unwrap_or_default()];
     lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
 }
 
@@ -67,10 +69,17 @@ fn describe_group(group: &AlertGroup) -> String {
     format!("{name}{reports}, {}", count(group.devices, "device", "devices"))
 }
 
+/// Returns the name of the rule that an event is of: of a firing that was escalated, the rule that fires.
+fn event_rule_name<'m>(event: &'m AlertEvent, message: &'m ClaimedAlertMessage) -> &'m str {
+    event.firing.as_ref().map_or(&message.rule_name, |firing| &firing.rule_name)
+}
+
 /// Returns the condition that an event fulfils, as a word, or `sent` or `test` if a person asked for it.
 fn event_condition(event: &AlertEvent, message: &ClaimedAlertMessage) -> &'static str {
     match event.reason {
-        EventReason::Condition => message.condition.as_str(),
+        EventReason::Condition => {
+            event.firing.as_ref().map_or(message.condition, |firing| firing.condition).as_str()
+        }
         EventReason::Sent => "sent",
         EventReason::Test => "test",
     }
@@ -87,7 +96,7 @@ pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value
             "condition": event_condition(event, message),
             "group": group,
             "firing": event.firing.as_ref().map(|firing| {
-                json!({"id": firing.id, "rule": firing.rule, "step": firing.step,
+                json!({"id": firing.id, "rule": firing.rule, "rule_name": firing.rule_name, "step": firing.step,
                        "acknowledge_link": acknowledge_link(event, public_url)})
             }),
             "occurred_at": event.occurred_at.format(&Rfc3339).unwrap_or_default(),
@@ -127,6 +136,9 @@ pub fn fill_template(template: &str, message: &ClaimedAlertMessage, public_url: 
                 "version" => of_first(|event| &event.version),
                 "link" => first.map(|event| event_link(event, public_url)).unwrap_or_default(),
                 "count" => message.events.to_string(),
+                "rule" => first
+                    .map_or(message.rule_name.as_str(), |event| event_rule_name(event, message))
+                    .to_owned(),
                 "condition" => {
                     first.map(|event| event_condition(event, message)).unwrap_or_default().to_owned()
                 }
@@ -211,14 +223,14 @@ pub mod tests {
         let text = format_plain(&one, "https://unslide.example.com");
         assert_eq!(
             text,
-            "New: a\\nb\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nhttps://unslide.example.com/console/groups/1"
+            "New: a\\nb\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nRule: bugs\nhttps://unslide.example.com/console/groups/1"
         );
         let many = message(AlertChannel::Slack, &["New: a", "New: b"], 30);
         assert_eq!(
             format_plain(&many, ""),
             concat!(
-                "bugs: 30 alerts\nNew: a\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\n",
-                "New: b\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nand 28 more"
+                "bugs: 30 alerts\nNew: a\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nRule: bugs\n",
+                "New: b\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nRule: bugs\nand 28 more"
             )
         );
         let long = "x".repeat(900);

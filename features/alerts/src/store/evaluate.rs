@@ -1,12 +1,14 @@
 //! Rules over time: whether their condition is fulfilled now.
 
 use super::evaluate_figure::evaluate_figure;
-use super::events::{AlertCause, NEW_GROUP, page_path, raise_for};
+use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_for};
+use super::firings::format_minute;
 use super::missing::{self, UnnotedImages};
 use super::rules::{AlertCondition, DueRule};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_store::watched_figures::find_figure_page;
 use unslide_store::{Result, TenantTx, Uuid};
 
 /// The time between two evaluations of a rule.
@@ -18,6 +20,8 @@ const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
 const LEAST_OF_A_SPIKE: i64 = 20;
 /// Independent sessions that a day of a version must have before a share is made of them: a sample counts as what came.
 const LEAST_SESSIONS: i64 = 100;
+/// The figure whose page shows what the rule judges.
+const CRASH_FREE_SESSIONS: &str = "crash_free_sessions";
 /// The days before today that the usual hour is the mean of.
 const USUAL_DAYS: i32 = 7;
 /// Causes that one evaluation finds, of those that the rule has no event for: the others are found by the next one.
@@ -51,7 +55,8 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
            WHERE tenant = $1 AND id = (
                SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
                FOR NO KEY UPDATE SKIP LOCKED)
-           RETURNING app, condition AS "condition: AlertCondition", threshold, created_at"#,
+           RETURNING app, condition AS "condition: AlertCondition", threshold, created_at,
+                     CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes"#,
         tenant,
         rule,
         now,
@@ -61,7 +66,8 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
     .await?;
     let evaluated = found.map(|found| {
         let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
-        (found.condition, DueRule { id: rule, app, threshold, created_at })
+        let escalate_minutes = found.escalate_minutes;
+        (found.condition, DueRule { id: rule, app, threshold, created_at, escalate_minutes })
     });
     Ok(evaluated)
 }
@@ -147,21 +153,28 @@ fn crashes_of_hour(hour: OffsetDateTime) -> String {
     query.append_pair("fatal", "true").append_pair("counted", "true").finish()
 }
 
-/// Finds versions with too many crashed sessions on a day. Yesterday counts, too, because an app reports a
-/// crashed session when it starts again. Days before the rule do not count.
+/// Finds versions with too many crashed sessions on a day, in this hour or in the one before. Yesterday counts, too, because an
+/// app reports a crashed session when it starts again. Days and hours before the rule do not count.
 async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
+    let page = find_figure_page(tx, CRASH_FREE_SESSIONS).unwrap_or("/console");
     let (connection, tenant, now) = tx.parts();
     let day = |time: OffsetDateTime| time.to_offset(time::UtcOffset::UTC).date();
     let from = day(now).saturating_sub(Duration::DAY).max(day(rule.created_at));
     let rows = sqlx::query!(
-        r#"SELECT app, version, s.day, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!", c.cause AS "cause!"
-           FROM session_days s
+        r#"SELECT DISTINCT ON (c.cause) s.app AS "app!", s.version AS "version!", s.day AS "day!", s.hour,
+                  s.sessions AS "sessions!", 100 * (s.sessions - s.crashed)::float8 / s.sessions AS "share!",
+                  c.cause AS "cause!"
+           FROM (SELECT app, version, day, NULL::timestamptz AS hour, sessions, crashed, squares FROM session_days
+                 WHERE tenant = $1 AND day >= $2 AND day <= $8 AND ($3::text IS NULL OR app = $3)
+                 UNION ALL
+                 SELECT app, version, (hour AT TIME ZONE 'UTC')::date, hour, sessions, crashed, squares
+                 FROM session_hours
+                 WHERE tenant = $1 AND hour > $9 AND hour <= $10 AND ($3::text IS NULL OR app = $3)) s
            CROSS JOIN LATERAL (SELECT 'crash_free:' || s.app || ':' || s.version || ':' || s.day) AS c (cause)
-           WHERE tenant = $1 AND day >= $2 AND day <= $8 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
-             AND sessions::float8 * sessions >= $4 * greatest(squares, sessions)::float8
-             AND 100 * (sessions - crashed)::float8 / sessions < $5
+           WHERE s.sessions >= $4 AND s.sessions::float8 * s.sessions >= $4 * greatest(s.squares, s.sessions)::float8
+             AND 100 * (s.sessions - s.crashed)::float8 / s.sessions < $5
              AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $7 AND e.cause = c.cause)
-           ORDER BY s.day DESC, sessions DESC, app, version LIMIT $6"#,
+           ORDER BY c.cause, s.hour DESC NULLS FIRST LIMIT $6"#,
         tenant,
         from,
         rule.app,
@@ -169,25 +182,38 @@ async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCau
         rule.threshold,
         i64::from(MOST_CAUSES),
         rule.id,
-        day(now)
+        day(now),
+        (now - Duration::hours(2)).max(rule.created_at - Duration::HOUR),
+        now
     )
     .fetch_all(connection)
     .await?;
-    let causes = rows.into_iter().map(|row| AlertCause {
-        cause: row.cause,
-        headline: format!(
-            "Only {} of the sessions of {} {} are crash-free",
-            format_hundredths_of_percent(round_fraction_below_whole(row.share / 100.0, 10_000)),
-            row.app,
-            row.version
-        ),
-        detail: format!(
-            "Of {} sessions of {} (UTC); the rule asks for {} %.",
-            row.sessions, row.day, rule.threshold
-        ),
-        path: page_path("/console/versions", &row.app),
-        app: row.app,
-        version: row.version,
+    let causes = rows.into_iter().map(|row| {
+        let (version, when) = (row.version.as_str(), row.hour.map_or(row.day.to_string(), format_minute));
+        let fields = [
+            ("app", Some(row.app.as_str())),
+            ("figure", Some(CRASH_FREE_SESSIONS)),
+            ("version", Some(version)),
+            ("by", Some(if row.hour.is_some() { "hour" } else { "day" })),
+        ];
+        AlertCause {
+            cause: row.cause,
+            headline: format!(
+                "Only {} of the sessions of {} {} are crash-free",
+                format_hundredths_of_percent(round_fraction_below_whole(row.share / 100.0, 10_000)),
+                row.app,
+                row.version
+            ),
+            detail: format!(
+                "Of {} sessions of the {} {when}; the rule asks for {} %.",
+                row.sessions,
+                if row.hour.is_some() { "hour from" } else { "day (UTC)" },
+                rule.threshold
+            ),
+            path: page_query(page, &fields),
+            app: row.app,
+            version: row.version,
+        }
     });
     Ok(causes.collect())
 }

@@ -89,6 +89,10 @@ pub struct EventFiring {
     pub id: Uuid,
     /// The rule that fires, also in a message to the second receiver.
     pub rule: Uuid,
+    /// The name of that rule.
+    pub rule_name: String,
+    /// The condition of that rule.
+    pub condition: AlertCondition,
     pub step: FiringStep,
     /// The path of the page that acknowledges it, if that is of use.
     pub acknowledge_path: Option<String>,
@@ -322,6 +326,16 @@ async fn write_events(
 
 /// Returns a page of the console for an app.
 pub(super) fn page_path(page: &str, app: &str) -> String {
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
-    format!("{page}?{query}")
+    page_query(page, &[("app", Some(app))])
+}
+
+/// Returns a page of the console with the fields of its query that have a value.
+pub(super) fn page_query(page: &str, fields: &[(&str, Option<&str>)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in fields {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    format!("{page}?{}", query.finish())
 }

@@ -1,13 +1,17 @@
-//! Firings: the times in which the figure of a rule was bad, with the person who acknowledged.
+//! Firings: the times in which the figure of a rule was bad, or events of another rule wait for a person, with the person who
+//! acknowledged.
 
-use super::events::{AlertCause, FiringStep, page_path, raise_for};
-use super::figures::{AlertEscalation, WatchedFigure, describe_target};
+use super::events::{AlertCause, FiringStep, SENT_GROUP, TEST, raise_for};
+use super::rules::quiet_hours;
 use serde::Serialize;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
-/// A time in which the figure of a rule was bad.
+/// How long events of a rule without a figure join one firing.
+const EVENT_FIRING_MAX_AGE: Duration = Duration::DAY;
+
+/// A time in which the figure of a rule was bad, or in which events of a rule with a second receiver waited for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AlertFiring {
     /// Id of the firing, to acknowledge it.
@@ -16,12 +20,12 @@ pub struct AlertFiring {
     pub rule: Uuid,
     /// Name of that rule, for people.
     pub rule_name: String,
-    /// The figure and its value when it became bad, in one line.
+    /// The figure and its value when it became bad, or the first event, in one line.
     pub headline: String,
-    /// When the figure became bad (RFC 3339).
+    /// When the figure became bad, or the first event was sent (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub began_at: OffsetDateTime,
-    /// When it was good again; absent while it is bad.
+    /// When it was good again, or a person acknowledged the events; absent before.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<OffsetDateTime>,
     /// When it was acknowledged.
@@ -42,9 +46,26 @@ pub(super) struct OpenFiring {
     pub rule: Uuid,
     pub headline: String,
     pub began_at: OffsetDateTime,
-    pub is_acknowledged: bool,
     /// The rule whose receiver got it as the second one.
     pub escalated_to: Option<Uuid>,
+    /// The app, the version and the console's page of what it is about.
+    pub app: String,
+    pub version: String,
+    pub path: String,
+}
+
+impl OpenFiring {
+    /// Returns a text about the firing as it began.
+    fn describe(&self, detail: String) -> AlertCause {
+        AlertCause {
+            cause: String::new(),
+            headline: self.headline.clone(),
+            detail,
+            app: self.app.clone(),
+            version: self.version.clone(),
+            path: self.path.clone(),
+        }
+    }
 }
 
 /// Finds the firing of a rule that has not ended.
@@ -52,8 +73,8 @@ pub(super) async fn find_open(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Op
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         OpenFiring,
-        r#"SELECT id, rule, headline, began_at, acknowledged_at IS NOT NULL AS "is_acknowledged!", escalated_to
-           FROM alert_firings WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL FOR NO KEY UPDATE"#,
+        "SELECT id, rule, headline, began_at, escalated_to, app, version, path
+         FROM alert_firings WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL FOR NO KEY UPDATE",
         tenant,
         rule
     )
@@ -61,17 +82,28 @@ pub(super) async fn find_open(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Op
     .await?)
 }
 
-pub(super) async fn begin_firing(tx: &mut TenantTx, rule: Uuid, headline: &str) -> Result<OpenFiring> {
+/// Begins a firing about a cause. With `escalate_minutes` a second receiver gets it after as many minutes.
+pub(super) async fn begin_firing(
+    tx: &mut TenantTx,
+    rule: Uuid,
+    cause: &AlertCause,
+    escalate_minutes: Option<i32>,
+) -> Result<OpenFiring> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_as!(
         OpenFiring,
-        r#"INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key)
-           VALUES (unslide_uuid($3), $1, $2, $4, $3, uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
-           RETURNING id, rule, headline, began_at, false AS "is_acknowledged!", escalated_to"#,
+        "INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key, escalate_at, app, version, path)
+           VALUES (unslide_uuid($3), $1, $2, $4, $3, uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), $5, $6,
+                   $7, $8)
+           RETURNING id, rule, headline, began_at, escalated_to, app, version, path",
         tenant,
         rule,
         now,
-        headline
+        cause.headline,
+        escalate_minutes.map(|minutes| now + Duration::minutes(minutes.into())),
+        cause.app,
+        cause.version,
+        cause.path
     )
     .fetch_one(connection)
     .await?)
@@ -79,20 +111,147 @@ pub(super) async fn begin_firing(tx: &mut TenantTx, rule: Uuid, headline: &str) 
 
 pub(super) async fn end_firing(tx: &mut TenantTx, id: Uuid) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
-    sqlx::query!("UPDATE alert_firings SET ended_at = $3 WHERE tenant = $1 AND id = $2", tenant, id, now)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE alert_firings SET ended_at = $3, escalate_at = NULL WHERE tenant = $1 AND id = $2",
+        tenant,
+        id,
+        now
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
-/// Has a rule evaluated at a moment, unless it is evaluated earlier.
-pub(super) async fn evaluate_again(tx: &mut TenantTx, rule: Uuid, at: OffsetDateTime) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE alert_rules SET next_evaluation_at = least(next_evaluation_at, $3) WHERE tenant = $1 AND id = $2",
+/// Begins a firing for the events of a message, if the rule has a second receiver and no figure: a figure has firings of its own.
+/// Events join the firing that waits for a person; one that was escalated ends, so that later events are escalated, too.
+pub(super) async fn begin_for_message(
+    tx: &mut TenantTx,
+    rule: Uuid,
+    message: Uuid,
+    escalate_minutes: i32,
+) -> Result<()> {
+    let steps = FiringStep::ALL.map(|step| step.as_str().to_owned());
+    let (connection, tenant, now) = tx.parts();
+    let first = sqlx::query_as!(
+        AlertCause,
+        "SELECT cause, headline, detail, app, version, path FROM alert_events
+         WHERE tenant = $1 AND rule = $2 AND message = $3 AND cause <> $4 AND NOT starts_with(cause, $5)
+           AND split_part(cause, ':', 1) <> ALL ($6)
+         ORDER BY occurred_at, headline, path, cause LIMIT 1",
         tenant,
         rule,
+        message,
+        TEST,
+        SENT_GROUP,
+        &steps
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(first) = first else { return Ok(()) };
+    let open = find_open(tx, rule).await?;
+    let waiting =
+        open.clone().filter(|open| open.escalated_to.is_none() && now - open.began_at < EVENT_FIRING_MAX_AGE);
+    let firing = match (waiting, open) {
+        (Some(waiting), _) => waiting,
+        (None, former) => {
+            if let Some(former) = former {
+                end_firing(tx, former.id).await?;
+            }
+            begin_firing(tx, rule, &first, Some(escalate_minutes)).await?
+        }
+    };
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_events SET firing = $7
+         WHERE tenant = $1 AND rule = $2 AND message = $3 AND cause <> $4 AND NOT starts_with(cause, $5)
+           AND split_part(cause, ':', 1) <> ALL ($6)",
+        tenant,
+        rule,
+        message,
+        TEST,
+        SENT_GROUP,
+        &steps,
+        firing.id
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Sends the firing of a rule that is due to the second receiver, once. While the rule is muted or has quiet hours, its own
+/// receiver gets nothing: then the minutes begin anew, from the end of the quiet hours. Returns the number of events.
+pub async fn escalate_due(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let row = sqlx::query!(
+        "SELECT f.id, f.headline, f.began_at, f.app, f.version, f.path, r.escalate_to, r.escalate_minutes, r.muted_until,
+                r.quiet_from, r.quiet_to
+         FROM alert_firings f JOIN alert_rules r ON r.tenant = f.tenant AND r.id = f.rule
+         WHERE f.tenant = $1 AND f.rule = $2 AND f.escalate_at <= $3 AND r.enabled
+         FOR NO KEY UPDATE OF f SKIP LOCKED",
+        tenant,
+        rule,
+        now
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = row else { return Ok(0) };
+    let Some((second, minutes)) = row.escalate_to.zip(row.escalate_minutes) else {
+        return set_escalation_time(tx, row.id, None).await.map(|()| 0);
+    };
+    let quiet_until = quiet_hours(row.quiet_from, row.quiet_to).and_then(|hours| hours.end_after(now));
+    let is_muted = row.muted_until.is_some_and(|until| until > now);
+    if is_muted || quiet_until.is_some() {
+        let later = quiet_until.unwrap_or(now) + Duration::minutes(minutes.into());
+        return set_escalation_time(tx, row.id, Some(later)).await.map(|()| 0);
+    }
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_firings SET escalated_at = $3, escalated_to = $4, escalate_at = NULL WHERE tenant = $1 AND id = $2",
+        tenant,
+        row.id,
+        now,
+        second
+    )
+    .execute(connection)
+    .await?;
+    let firing = OpenFiring {
+        id: row.id,
+        rule,
+        headline: row.headline,
+        began_at: row.began_at,
+        escalated_to: Some(second),
+        app: row.app,
+        version: row.version,
+        path: row.path,
+    };
+    let began = format_minute(firing.began_at);
+    let text =
+        firing.describe(format!("It began at {began} and was not acknowledged within {minutes} minutes."));
+    raise_step(tx, &firing, FiringStep::Escalated, &text).await
+}
+
+async fn set_escalation_time(tx: &mut TenantTx, firing: Uuid, at: Option<OffsetDateTime>) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_firings SET escalate_at = $3 WHERE tenant = $1 AND id = $2",
+        tenant,
+        firing,
         at
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Sets the minutes until the second receiver gets the open firing of a rule; none for no second receiver.
+pub(super) async fn reset_escalation(tx: &mut TenantTx, rule: Uuid, minutes: Option<i32>) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_firings SET escalate_at = began_at + make_interval(mins => $3)
+         WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL AND acknowledged_at IS NULL AND escalated_at IS NULL",
+        tenant,
+        rule,
+        minutes
     )
     .execute(connection)
     .await?;
@@ -125,40 +284,7 @@ pub(super) async fn raise_step(
     Ok(raised)
 }
 
-/// Sends a firing to the second receiver, once.
-pub(super) async fn escalate(
-    tx: &mut TenantTx,
-    firing: &OpenFiring,
-    escalation: AlertEscalation,
-    text: &AlertCause,
-) -> Result<u64> {
-    let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
-        "UPDATE alert_firings SET escalated_at = $3, escalated_to = $4 WHERE tenant = $1 AND id = $2",
-        tenant,
-        firing.id,
-        now,
-        escalation.rule
-    )
-    .execute(connection)
-    .await?;
-    let escalated = OpenFiring { escalated_to: Some(escalation.rule), ..firing.clone() };
-    raise_step(tx, &escalated, FiringStep::Escalated, text).await
-}
-
-/// Returns the text about a firing, as it began.
-pub(super) fn firing_cause(firing: &OpenFiring, app: &str, figure: &WatchedFigure) -> AlertCause {
-    AlertCause {
-        cause: String::new(),
-        headline: firing.headline.clone(),
-        detail: format!("{} is bad since {}.", describe_target(figure, app), format_minute(firing.began_at)),
-        app: app.to_owned(),
-        version: figure.version.clone().unwrap_or_default(),
-        path: page_path("/console/versions", app),
-    }
-}
-
-fn format_minute(at: OffsetDateTime) -> String {
+pub(super) fn format_minute(at: OffsetDateTime) -> String {
     let minute = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
     at.to_offset(time::UtcOffset::UTC).format(minute).unwrap_or_default()
 }
@@ -212,12 +338,14 @@ pub async fn find_firing(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resu
 /// was acknowledged or has ended. Returns true if it changed.
 pub async fn acknowledge_firing(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
-    let row = sqlx::query!(
-        "UPDATE alert_firings f SET acknowledged_at = $3, acknowledged_by = $4
+    let firing = sqlx::query_as!(
+        OpenFiring,
+        "UPDATE alert_firings f SET acknowledged_at = $3, acknowledged_by = $4, escalate_at = NULL,
+                ended_at = CASE WHEN r.condition <> 'figure' THEN $3::timestamptz END
          FROM alert_rules r
          WHERE f.tenant = $1 AND f.id = $2 AND f.ended_at IS NULL AND f.acknowledged_at IS NULL
            AND r.tenant = $1 AND r.id = f.rule
-         RETURNING f.rule, f.headline, f.began_at, f.escalated_to, r.app",
+         RETURNING f.id, f.rule, f.headline, f.began_at, f.escalated_to, f.app, f.version, f.path",
         tenant,
         id,
         now,
@@ -225,19 +353,8 @@ pub async fn acknowledge_firing(tx: &mut TenantTx, id: Uuid, by: &str) -> Result
     )
     .fetch_optional(connection)
     .await?;
-    let Some(row) = row else { return Ok(false) };
-    let (rule, headline, app) = (row.rule, row.headline, row.app.unwrap_or_default());
-    let text = AlertCause {
-        cause: String::new(),
-        headline: headline.clone(),
-        detail: format!("Acknowledged at {}.", format_minute(now)),
-        path: page_path("/console/versions", &app),
-        app,
-        version: String::new(),
-    };
-    let escalated_to = row.escalated_to;
-    let firing =
-        OpenFiring { id, rule, headline, began_at: row.began_at, is_acknowledged: true, escalated_to };
+    let Some(firing) = firing else { return Ok(false) };
+    let text = firing.describe(format!("Acknowledged at {}.", format_minute(now)));
     raise_step(tx, &firing, FiringStep::Acknowledged, &text).await?;
     Ok(true)
 }

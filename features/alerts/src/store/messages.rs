@@ -2,6 +2,7 @@
 
 use super::events::FiringStep;
 use super::events::{AlertEvent, AlertGroup, EventFiring, EventReason, SENT_GROUP, TEST};
+use super::firings::begin_for_message;
 use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
 use crate::acknowledge_link::acknowledge_path;
 use serde::Serialize;
@@ -101,8 +102,10 @@ pub struct ClaimedAlertMessage {
 pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
-        "SELECT muted_until, digest_minutes, quiet_from, quiet_to FROM alert_rules
-         WHERE tenant = $1 AND id = $2 AND next_message_at <= $3 FOR NO KEY UPDATE SKIP LOCKED",
+        r#"SELECT muted_until, digest_minutes, quiet_from, quiet_to, condition AS "condition: AlertCondition",
+                  CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes
+           FROM alert_rules
+           WHERE tenant = $1 AND id = $2 AND next_message_at <= $3 FOR NO KEY UPDATE SKIP LOCKED"#,
         tenant,
         rule,
         now
@@ -128,7 +131,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     let status = if muted { AlertStatus::Muted } else { AlertStatus::Waiting };
     // If the cause of an event changes at the same time, the event waits for the next message, and is not
     // counted here.
-    sqlx::query!(
+    let message = sqlx::query_scalar!(
         "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
              UPDATE alert_events e SET message = message.id, group_id = waiting.group_id,
                     group_reports = waiting.reports, group_devices = waiting.devices
@@ -143,15 +146,21 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
              RETURNING e.message
          )
          INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
-         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message",
+         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message RETURNING id",
         tenant,
         rule,
         now,
         status.as_str(),
         MOST_EVENTS
     )
-    .execute(connection)
+    .fetch_optional(connection)
     .await?;
+    // The receiver of a muted rule gets nothing, so the second one does not, either.
+    if let (Some(message), Some(minutes), false) = (message, found.escalate_minutes, muted)
+        && found.condition != AlertCondition::Figure
+    {
+        begin_for_message(tx, rule, message, minutes).await?;
+    }
     Ok(true)
 }
 
@@ -203,12 +212,16 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
                   starts_with(e.cause, $5) AS "is_sent!",
                   e.group_id, e.group_reports, e.group_devices, split_part(e.cause, ':', 1) AS "step!",
-                  f.id AS "firing?", f.rule AS "firing_rule?", f.began_at AS "began_at?", f.link_key AS "link_key?",
+                  e.firing IS NOT NULL AS "begins!", f.id AS "firing?", f.began_at AS "began_at?",
+                  f.link_key AS "link_key?", r.id AS "firing_rule?", r.name AS "firing_rule_name?",
+                  r.condition AS "firing_condition?: AlertCondition",
                   (SELECT s.short_id FROM group_short_ids s
                    WHERE s.tenant = $1 AND s.group_id = e.group_id) AS short_id
            FROM alert_events e
            LEFT JOIN alert_firings f ON f.tenant = $1 AND f.id = CASE
+               WHEN e.firing IS NOT NULL THEN e.firing
                WHEN split_part(e.cause, ':', 1) = ANY ($6) THEN split_part(e.cause, ':', 2)::uuid END
+           LEFT JOIN alert_rules r ON r.tenant = $1 AND r.id = f.rule
            WHERE e.tenant = $1 AND e.message = $2
            ORDER BY e.cause = $4, e.occurred_at, e.headline, e.path, e.cause LIMIT $3"#,
         tenant,
@@ -238,13 +251,18 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
             reports: row.group_reports.unwrap_or(0),
             devices: row.group_devices.unwrap_or(0),
         }),
-        firing: row.firing.zip(FiringStep::parse(&row.step)).map(|(id, step)| {
-            let began_at = row.began_at.unwrap_or(row.occurred_at);
-            let is_open = matches!(step, FiringStep::Began | FiringStep::Escalated);
-            let key = row.link_key.filter(|_| is_open);
-            let acknowledge_path = key.and_then(|key| acknowledge_path(&named_tenant, id, began_at, &key));
-            EventFiring { id, rule: row.firing_rule.unwrap_or_default(), step, acknowledge_path }
-        }),
+        firing: row.firing.zip(row.firing_rule).zip(row.firing_condition).and_then(
+            |((id, rule), condition)| {
+                let step = if row.begins { FiringStep::Began } else { FiringStep::parse(&row.step)? };
+                let began_at = row.began_at.unwrap_or(row.occurred_at);
+                let is_open = matches!(step, FiringStep::Began | FiringStep::Escalated);
+                let key = row.link_key.filter(|_| is_open);
+                let acknowledge_path =
+                    key.and_then(|key| acknowledge_path(&named_tenant, id, began_at, &key));
+                let rule_name = row.firing_rule_name.unwrap_or_default();
+                Some(EventFiring { id, rule, rule_name, condition, step, acknowledge_path })
+            },
+        ),
     });
     Ok(events.collect())
 }

@@ -47,6 +47,8 @@ words! {
     pub enum AlertStep {
         /// Look whether its condition is fulfilled.
         Evaluate = "evaluate",
+        /// Send its firing to the second receiver.
+        Escalate = "escalate",
         /// Put its events into a message.
         Collect = "collect",
         Send = "send",

@@ -1,8 +1,10 @@
 //! The statements on rules.
 
 use super::figures::{
-    AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, WatchedFigure,
+    AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, MOST_FIGURE_HOURS,
+    WatchedFigure,
 };
+use super::firings::reset_escalation;
 use super::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
     quiet_hours,
@@ -17,11 +19,12 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
         .execute(&mut *connection)
         .await?;
+    let second = new.second_receiver();
     let id = sqlx::query_scalar!(
         "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
-                                  content_type, digest_minutes, quiet_from, quiet_to, next_message_at,
-                                  next_evaluation_at, created_at)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $2, $2, $2
+                                  content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
+                                  next_message_at, next_evaluation_at, created_at)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2
          WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
         tenant,
         now,
@@ -37,7 +40,9 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         i32::from(new.digest_minutes),
         new.quiet_hours.map(|hours| hours.from),
         new.quiet_hours.map(|hours| hours.to),
-        MOST_RULES
+        MOST_RULES,
+        second.map(|second| second.rule),
+        second.map(|second| i32::from(second.minutes))
     )
     .fetch_optional(connection)
     .await?;
@@ -70,7 +75,8 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
-                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, created_at
+                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, escalate_to,
+                  escalate_minutes, created_at
            FROM alert_rules
            WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
            ORDER BY created_at, id LIMIT $4"#,
@@ -96,6 +102,10 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
         muted_until: row.muted_until,
         digest_minutes: row.digest_minutes,
         quiet_hours: quiet_hours(row.quiet_from, row.quiet_to),
+        escalation: row.escalate_to.zip(row.escalate_minutes).map(|(rule, minutes)| AlertEscalation {
+            rule,
+            minutes: u16::try_from(minutes).unwrap_or(MOST_ESCALATION_MINUTES),
+        }),
         created_at: row.created_at,
     });
     let mut rules: Vec<AlertRule> = rules.collect();
@@ -147,7 +157,27 @@ pub async fn change_rule(
     if let Some(figure) = &change.figure {
         set_figure(tx, id, figure).await?;
     }
+    if let Some(second) = change.second_receiver() {
+        set_escalation(tx, id, second).await?;
+    }
     Ok(true)
+}
+
+/// Writes the second receiver of a rule, or removes it if there are no minutes, also for the open firing.
+async fn set_escalation(tx: &mut TenantTx, rule: Uuid, second: AlertEscalation) -> Result<()> {
+    let second = Some(second).filter(|second| second.minutes > 0);
+    let minutes = second.map(|second| i32::from(second.minutes));
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_rules SET escalate_to = $3, escalate_minutes = $4 WHERE tenant = $1 AND id = $2",
+        tenant,
+        rule,
+        second.map(|second| second.rule),
+        minutes
+    )
+    .execute(connection)
+    .await?;
+    reset_escalation(tx, rule, minutes).await
 }
 
 /// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
@@ -168,14 +198,13 @@ pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resu
 async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "INSERT INTO alert_figures (rule, tenant, figure, comparison, version, host, days, least_observations,
-                                    escalate_to, escalate_minutes, endpoint)
+        "INSERT INTO alert_figures (rule, tenant, figure, comparison, version, host, days, least_observations, hours,
+                                    objective, endpoint)
          VALUES ($2, $1, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (rule) DO UPDATE
          SET figure = EXCLUDED.figure, comparison = EXCLUDED.comparison, version = EXCLUDED.version,
              host = EXCLUDED.host, days = EXCLUDED.days, least_observations = EXCLUDED.least_observations,
-             escalate_to = EXCLUDED.escalate_to, escalate_minutes = EXCLUDED.escalate_minutes,
-             endpoint = EXCLUDED.endpoint",
+             hours = EXCLUDED.hours, objective = EXCLUDED.objective, endpoint = EXCLUDED.endpoint",
         tenant,
         rule,
         figure.name,
@@ -184,8 +213,8 @@ async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Re
         figure.host,
         i32::from(figure.days),
         i32::try_from(figure.least_observations).unwrap_or(i32::MAX),
-        figure.escalation.map(|escalation| escalation.rule),
-        figure.escalation.map(|escalation| i32::from(escalation.minutes)),
+        figure.hours.map(i32::from),
+        figure.objective,
         figure.endpoint
     )
     .execute(connection)
@@ -213,7 +242,7 @@ pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Ve
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT rule, figure, comparison AS "comparison: FigureComparison", version, host, days, least_observations,
-                  escalate_to, escalate_minutes, endpoint
+                  hours, objective, endpoint
            FROM alert_figures WHERE tenant = $1 AND rule = ANY ($2)"#,
         tenant,
         rules
@@ -221,10 +250,6 @@ pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Ve
     .fetch_all(connection)
     .await?;
     let figures = rows.into_iter().map(|row| {
-        let escalation = row.escalate_to.zip(row.escalate_minutes).map(|(rule, minutes)| AlertEscalation {
-            rule,
-            minutes: u16::try_from(minutes).unwrap_or(MOST_ESCALATION_MINUTES),
-        });
         let figure = WatchedFigure {
             name: row.figure,
             comparison: row.comparison,
@@ -232,8 +257,10 @@ pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Ve
             host: row.host,
             endpoint: row.endpoint,
             days: u8::try_from(row.days).unwrap_or(MOST_FIGURE_DAYS),
+            hours: row.hours.map(|hours| u8::try_from(hours).unwrap_or(MOST_FIGURE_HOURS)),
+            objective: row.objective,
             least_observations: row.least_observations.unsigned_abs(),
-            escalation,
+            escalation: None,
         };
         (row.rule, figure)
     });

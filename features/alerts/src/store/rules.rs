@@ -1,6 +1,6 @@
 //! Rules: the events that a tenant wants to be notified of, and the receivers.
 
-use super::figures::WatchedFigure;
+use super::figures::{AlertEscalation, WatchedFigure};
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 use unslide_model::{Secret, timestamp};
@@ -155,7 +155,7 @@ pub struct NewAlertRule {
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
     /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99. Of `figure`: its
-    /// bound in the figure's unit, 0 to 1 for shares; needed unless it is compared with the days before.
+    /// bound in the figure's unit, 0 to 1 for shares, or its burn rate; needed unless it is compared with what was before.
     pub threshold: Option<f64>,
     /// The figure that a rule with the condition `figure` watches. Such a rule has an app.
     pub figure: Option<WatchedFigure>,
@@ -173,7 +173,7 @@ pub struct NewAlertRule {
     #[serde(default)]
     pub secret: Secret,
     /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`,
-    /// `{{text}}`, `{{condition}}`, `{{group}}`, `{{short_id}}`, `{{reports}}` and `{{devices}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
+    /// `{{text}}`, `{{rule}}`, `{{condition}}`, `{{group}}`, `{{short_id}}`, `{{reports}}` and `{{devices}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
     #[schema(max_length = 4096)]
     #[serde(default)]
     pub template: String,
@@ -188,6 +188,8 @@ pub struct NewAlertRule {
     pub digest_minutes: u16,
     /// Hours in which nothing is sent.
     pub quiet_hours: Option<QuietHours>,
+    /// A second receiver, if no person acknowledges in time.
+    pub escalation: Option<AlertEscalation>,
 }
 
 /// The receiver of a rule's messages.
@@ -205,6 +207,12 @@ pub struct AlertReceiver {
 }
 
 impl NewAlertRule {
+    /// Returns its second receiver.
+    #[must_use]
+    pub fn second_receiver(&self) -> Option<AlertEscalation> {
+        self.escalation.or_else(|| self.figure.as_ref().and_then(|figure| figure.escalation))
+    }
+
     /// Returns the receiver of its messages.
     #[must_use]
     pub fn to_receiver(&self) -> AlertReceiver {
@@ -214,6 +222,12 @@ impl NewAlertRule {
 }
 
 impl AlertRuleChange {
+    /// Returns the new second receiver, with no minutes for none. Returns `None` if it does not change.
+    #[must_use]
+    pub fn second_receiver(&self) -> Option<AlertEscalation> {
+        self.escalation.or_else(|| self.figure.as_ref().and_then(|figure| figure.escalation))
+    }
+
     /// Returns true if a receiver has fields besides its channel.
     #[must_use]
     pub fn names_parts_of_a_receiver(&self) -> bool {
@@ -253,6 +267,8 @@ pub struct AlertRuleChange {
     pub digest_minutes: Option<u16>,
     /// See [`NewAlertRule`]. Equal ends: none.
     pub quiet_hours: Option<QuietHours>,
+    /// Another second receiver; with 0 minutes none.
+    pub escalation: Option<AlertEscalation>,
     /// Another receiver, with its `address`, `secret`, `template` and `content_type`: those of the one before are not
     /// kept. Waiting messages go to the new one.
     #[schema(value_type = Option<String>, example = "webhook")]
@@ -311,6 +327,9 @@ pub struct AlertRule {
     /// Hours in which nothing is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet_hours: Option<QuietHours>,
+    /// The second receiver, if no person acknowledges in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<AlertEscalation>,
     /// When the rule was created (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -339,6 +358,8 @@ pub(super) struct DueRule {
     pub app: Option<String>,
     pub threshold: f64,
     pub created_at: OffsetDateTime,
+    /// The minutes until a second receiver gets a firing, if the rule has one.
+    pub escalate_minutes: Option<i32>,
 }
 
 #[cfg(test)]

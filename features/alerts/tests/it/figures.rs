@@ -4,7 +4,7 @@ use crate::messages::{made, new_rule};
 use sqlx::Row;
 use time::Duration;
 use unslide_alerts::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
-use unslide_alerts::store::firings::{AlertFiring, acknowledge_firing, list_firings};
+use unslide_alerts::store::firings::{AlertFiring, acknowledge_firing, escalate_due, list_firings};
 use unslide_alerts::store::rules::{AlertCondition, AlertRule, NewAlertRule};
 use unslide_alerts::store::{ALERT_HOOK, evaluate_rule, purge_old};
 use unslide_harness::database::{TestDatabase, acme};
@@ -22,6 +22,8 @@ fn figure(name: &str, comparison: FigureComparison) -> WatchedFigure {
         host: None,
         endpoint: None,
         days: 1,
+        hours: None,
+        objective: None,
         least_observations: 100,
         escalation: None,
     }
@@ -55,8 +57,9 @@ async fn evaluate(database: &TestDatabase, rule: &AlertRule) -> u64 {
 async fn evaluate_now(database: &TestDatabase, rule: &AlertRule) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let raised = evaluate_rule(&mut tx, rule.id).await.unwrap();
+    let escalated = escalate_due(&mut tx, rule.id).await.unwrap();
     tx.commit().await.unwrap();
-    raised
+    raised + escalated
 }
 
 async fn list_all(database: &TestDatabase) -> Vec<AlertFiring> {
@@ -185,8 +188,9 @@ async fn a_firing_goes_to_the_second_receiver_once_unless_a_person_acknowledges(
     let database = TestDatabase::new(&[ALERT_HOOK, HEALTH_HOOK]).await;
     let second = made(&database, &new_rule(AlertCondition::Regression)).await;
     let escalation = Some(AlertEscalation { rule: second.id, minutes: 7 });
-    let watched = WatchedFigure { escalation, ..figure("out_of_memory_sessions", FigureComparison::Above) };
-    let rule = make_rule(&database, watched, 0.02).await;
+    let figure = Some(figure("out_of_memory_sessions", FigureComparison::Above));
+    let (app, threshold, usual) = (Some("shop".to_owned()), Some(0.02), new_rule(AlertCondition::Figure));
+    let rule = made(&database, &NewAlertRule { app, threshold, figure, escalation, ..usual }).await;
     set_sessions(&database, "2026-11-20", 1_000, 100).await;
     assert_eq!(evaluate_now(&database, &rule).await, 1);
     database.wait(Duration::minutes(6));

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alerts_api;
+mod escalation;
 mod figures;
+mod hours;
 mod mail;
 mod messages;
 mod page;

@@ -35,6 +35,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         content_type: TemplateType::Json,
         digest_minutes: 0,
         quiet_hours: None,
+        escalation: None,
     }
 }
 
@@ -53,7 +54,7 @@ async fn new_groups(database: &TestDatabase, apps: &[&str]) -> u64 {
     in_tx(database, async |tx| raise_events(tx, AlertCondition::NewGroup, &causes).await.unwrap()).await
 }
 
-async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut TenantTx) -> T) -> T {
+pub async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut TenantTx) -> T) -> T {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let done = work(&mut tx).await;
     tx.commit().await.unwrap();
@@ -67,7 +68,7 @@ async fn steps(database: &TestDatabase) {
         match one.step {
             AlertStep::Evaluate => drop(evaluate_rule(&mut tx, one.rule).await.unwrap()),
             AlertStep::Collect => drop(collect_events(&mut tx, one.rule).await.unwrap()),
-            AlertStep::Send => {}
+            AlertStep::Escalate | AlertStep::Send => {}
         }
         tx.commit().await.unwrap();
     }

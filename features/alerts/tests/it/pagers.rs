@@ -83,7 +83,10 @@ async fn pagers_open_acknowledge_and_close_one_alert_and_a_link_acknowledges() {
         (&json!(headline), &json!("shop"), &json!("error"))
     );
     assert!(payload["timestamp"].is_string() && payload["custom_details"].is_object(), "{payload}");
-    assert_eq!(trigger["links"][0]["href"], "https://crashes.example.com/console/versions?app=shop");
+    assert_eq!(
+        trigger["links"][0]["href"],
+        "https://crashes.example.com/console/health/figure?app=shop&figure=crash_free_sessions&by=day"
+    );
     let alias = format!("unslide-{}", rules[1]);
     let created = wait_for(&receiver, "/og/v2/alerts", 1).await.remove(0);
     assert_eq!(created.path, "/og/v2/alerts");
@@ -155,6 +158,19 @@ async fn figures_and_pagers_that_cannot_work_are_refused() {
         ),
         (json!({"figure": {"name": "energy_p50", "comparison": "worse"}}), "use above or below"),
         (json!({"figure": {"name": "launch_time_p90", "comparison": "above", "days": 29}}), "1 to 28"),
+        (json!({"figure": {"name": "launch_time_p90", "comparison": "above", "hours": 25}}), "1 to 24"),
+        (
+            json!({"figure": {"name": "launch_time_p90", "comparison": "burn_rate", "objective": 0.9}}),
+            "is no share",
+        ),
+        (
+            json!({"figure": {"name": "request_failures", "comparison": "burn_rate"}}),
+            "figure.objective: needed",
+        ),
+        (
+            json!({"figure": {"name": "launch_time_p90", "comparison": "above", "objective": 0.9}}),
+            "only with the comparison burn_rate",
+        ),
         (json!({"figure": null}), "the condition figure needs one"),
         (json!({"app": null}), "has one"),
         (json!({"threshold": null}), "threshold: needed"),

@@ -168,7 +168,7 @@ pub async fn render_page(
         nothing: period.step == TrendStep::Day
             && totals[0].reports == 0
             && missing.is_empty()
-            && sections.iter().all(|section| section.figures.is_empty()),
+            && sections.iter().all(|section| section.figures.is_empty() && section.rates.is_none()),
         sections,
         chart,
         figures: build_figures(totals, new_groups, filter, &period),

@@ -1,6 +1,7 @@
 //! The operations of the API.
 
 mod crash_free;
+mod figure;
 mod memory_limits;
 mod metric_breakdown;
 mod network;
@@ -11,6 +12,7 @@ mod send_sessions;
 mod versions;
 
 pub use crash_free::SignificantChanges;
+pub use figure::FigureStep;
 
 use prelude::*;
 
@@ -22,6 +24,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(crash_free::get_health))
         .routes(routes!(versions::compare_versions))
         .routes(routes!(metric_breakdown::break_down_metric))
+        .routes(routes!(figure::get_figure))
         .routes(routes!(network::get_network))
         .routes(routes!(network::list_network))
         .routes(routes!(memory_limits::list_memory_limits))

@@ -16,6 +16,9 @@ pub struct VersionsQuery {
     /// Days of the period, 1 to 90; 14 if absent. The last one is today (UTC).
     #[param(minimum = 1, maximum = 90)]
     pub days: Option<u32>,
+    /// The version that all others are compared with; each with the next older one if absent.
+    #[param(example = "3.1.0")]
+    pub compare_with: Option<String>,
 }
 
 /// How the versions of an app do.
@@ -48,7 +51,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Compare an app's versions
 ///
 /// Returns for each version the shares of sessions without a crash and of those that ended out of memory, launch and hang
-/// times, processor time, energy, disk writes, frames and requests. Each has its change since the version before, and
+/// times, processor time, energy, disk writes, frames and requests. Each has its change since the version before, or since the chosen one, and
 /// whether that is more than noise. The figures come from `POST /v1/sessions` and `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/versions", tag = "apps", operation_id = "compare_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), VersionsQuery),
@@ -69,10 +72,15 @@ pub async fn compare_versions(
     let app = app.replace('\0', "");
     let [period, _] = figures::compared_periods(api.clock.now().date(), days);
     let mut tx = api.tenant(access.tenant()).await?;
-    let compared = signals::compare_version_signals(&mut tx, &app, period).await?;
+    let chosen = query.compare_with.as_deref();
+    let compared = signals::compare_with_version(&mut tx, &app, period, chosen).await?;
     let dropped = app_signals::list_drops(&mut tx, &app, period).await?;
     if compared.versions.is_empty() && dropped.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));
+    }
+    if chosen.is_some_and(|chosen| compared.versions.iter().all(|version| version.version != chosen)) {
+        let detail = "compare_with: the app has no such version in this period";
+        return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     let to = period.1.previous_day().unwrap_or(period.1);
     let ComparedVersions { versions, metrics_from } = compared;

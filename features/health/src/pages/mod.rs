@@ -1,6 +1,8 @@
 //! The pages of the console, and figures for pages of the core.
 
 mod app_sessions;
+mod figure;
+mod health_rows;
 mod memory_limit;
 mod metric_breakdown;
 mod overview;
@@ -8,6 +10,7 @@ mod prelude;
 mod request_tables;
 mod shares;
 mod values;
+mod verdicts;
 mod version_column;
 mod versions;
 
@@ -16,6 +19,7 @@ pub use memory_limit::find_memory_limit;
 pub use overview::find_overview;
 pub use version_column::find_version_column;
 
+use crate::store::figures::watched::FIGURE_PATH;
 use axum::Router;
 use axum::routing::get;
 use unslide_api::feature::Api;
@@ -30,4 +34,5 @@ pub fn routes() -> Router<Api> {
     Router::new()
         .route(HEALTH_PATH, get(versions::render_page))
         .route(BREAKDOWN_PATH, get(metric_breakdown::render_page))
+        .route(FIGURE_PATH, get(figure::render_page))
 }

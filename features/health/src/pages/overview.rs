@@ -1,11 +1,22 @@
 //! Shares of sessions, installations and users without a crash, on the overview.
 
+use super::HEALTH_PATH;
 use super::shares::{crash_free, per_thousand};
 use crate::operations::SignificantChanges;
-use crate::store::figures::{self, HealthFigures};
-use unslide_api::feature::figures::{OverviewFigure, OverviewScope, OverviewSection};
-use unslide_console::page::{estimate, grouped};
-use unslide_store::{HookFuture, TenantTx};
+use crate::store::figures::comparison::{ChangeVerdict, share_change};
+use crate::store::figures::{self, HealthFigures, VersionHealth};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use time::Date;
+use unslide_api::feature::figures::{
+    OverviewFigure, OverviewRate, OverviewRates, OverviewScope, OverviewSection,
+};
+use unslide_console::page::{build_link, counted, estimate, grouped, text_or};
+use unslide_store::groups::versions::compare_versions;
+use unslide_store::{HookFuture, Result, TenantTx};
+
+/// Apps or versions with a rate.
+const MOST_RATES: usize = 10;
 
 /// The note on approximate counts.
 const APPROXIMATE: &str =
@@ -22,13 +33,114 @@ pub fn find_overview<'t>(tx: &'t mut TenantTx, scope: OverviewScope<'t>) -> Hook
     Box::pin(async move {
         let days = u32::try_from(scope.days).unwrap_or(1);
         let [period, period_before] = figures::compared_periods(scope.today, days);
+        let hint = scope.is_hourly.then_some(BY_DAY);
+        if scope.app.is_none() {
+            let now = figures::app_figures(tx, scope.version, period).await?;
+            if now.values().filter(|app| app.sessions > 0).count() > 1 {
+                let before = figures::app_figures(tx, scope.version, period_before).await?;
+                let rates = Some(build_app_rates(now, &before, scope.days));
+                return Ok(OverviewSection { rates, hint, ..OverviewSection::default() });
+            }
+        }
         let filter = (scope.app, scope.version);
         let now = figures::total_figures(tx, filter, period).await?;
         let before = figures::total_figures(tx, filter, period_before).await?;
         let figures = build_lines(&now, &before, scope.days);
-        let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { scope.is_hourly.then_some(BY_DAY) };
-        Ok(OverviewSection { figures, hint })
+        let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { hint };
+        let rates = match scope.app.filter(|_| scope.version.is_none()) {
+            Some(app) => find_version_rates(tx, app, period).await?,
+            None => None,
+        };
+        Ok(OverviewSection { figures, rates, hint })
     })
+}
+
+/// Returns the share of sessions without a crash of each app, those with the most sessions first.
+fn build_app_rates(
+    apps: BTreeMap<String, HealthFigures>,
+    before: &BTreeMap<String, HealthFigures>,
+    days: i64,
+) -> OverviewRates {
+    let mut apps: Vec<(String, HealthFigures)> =
+        apps.into_iter().filter(|(_, figures)| figures.sessions > 0).collect();
+    apps.sort_by_key(|(_, figures)| Reverse(figures.sessions));
+    let none = HealthFigures::default();
+    let row = |(app, now): &(String, HealthFigures)| {
+        let before = before.get(app).unwrap_or(&none);
+        let shares = [now, before].map(HealthFigures::crashed_of_sessions);
+        let is_significant = SignificantChanges::between(now, before).crash_free_sessions;
+        OverviewRate {
+            name: text_or(app, "unknown app").to_owned(),
+            href: build_link(HEALTH_PATH, &[("app", Some(app))]),
+            class: match (is_significant, now.crash_free_sessions > before.crash_free_sessions) {
+                (false, _) => "",
+                (true, true) => "good",
+                (true, false) => "bad",
+            },
+            note: compare_shares("sessions", shares, days, is_significant),
+            ..build_rate(now)
+        }
+    };
+    OverviewRates {
+        heading: "Crash-free sessions by app",
+        column: "App",
+        caption: "Sessions without a crash, of each app; those with the most sessions first",
+        rows: apps.iter().take(MOST_RATES).map(row).collect(),
+    }
+}
+
+/// Finds the share of sessions without a crash of each version of an app. Returns `None` if it has one version.
+async fn find_version_rates(
+    tx: &mut TenantTx,
+    app: &str,
+    period: (Date, Date),
+) -> Result<Option<OverviewRates>> {
+    let mut versions = figures::most_used_versions(tx, app, None, period).await?;
+    versions.truncate(MOST_RATES);
+    versions.sort_by(|a, b| compare_versions(b, a));
+    let versions = figures::version_figures(tx, app, &versions, period).await?;
+    if versions.len() < 2 {
+        return Ok(None);
+    }
+    let row = |(place, now): (usize, &VersionHealth)| {
+        let before = versions.get(place + 1);
+        let change = before.and_then(|before| {
+            let free = |of: &HealthFigures| of.independent((of.sessions - of.crashed_sessions, of.sessions));
+            share_change(free(&now.figures), free(&before.figures), true)
+        });
+        let (class, word) = match change {
+            Some(ChangeVerdict::Better) => ("good", "better than"),
+            Some(ChangeVerdict::Worse) => ("bad", "worse than"),
+            Some(ChangeVerdict::WithinNoise) => ("", "within noise of"),
+            None => ("", ""),
+        };
+        let note = before.map(|before| format!("{word} {}", text_or(&before.version, "no version")));
+        OverviewRate {
+            name: text_or(&now.version, "no version").to_owned(),
+            href: build_link(HEALTH_PATH, &[("app", Some(app))]),
+            class,
+            note: note.unwrap_or_default(),
+            ..build_rate(&now.figures)
+        }
+    };
+    Ok(Some(OverviewRates {
+        heading: "Crash-free sessions by version",
+        column: "Version",
+        caption: "Sessions without a crash, of the versions with the most sessions; the newest first",
+        rows: versions.iter().enumerate().map(row).collect(),
+    }))
+}
+
+/// Returns a rate without its name and its comparison.
+fn build_rate(figures: &HealthFigures) -> OverviewRate {
+    OverviewRate {
+        name: String::new(),
+        href: String::new(),
+        value: format_crash_free(figures.crashed_of_sessions()),
+        class: "",
+        note: String::new(),
+        observations: estimate(counted(figures.sessions, "session", "sessions"), figures.estimated),
+    }
 }
 
 /// Returns the figures of a period of `days` days beside those of the period before it, or none without
@@ -148,6 +260,25 @@ mod tests {
         assert!(notes(figures(100, 10_000), figures(101, 10_000))[0].ends_with("no more than noise"));
         assert_eq!(notes(figures(1, 10), figures(0, 0))[0], "no sessions in the 14 days before");
         assert!(notes(figures(0, 0), figures(1, 10)).is_empty());
+    }
+
+    #[test]
+    fn each_app_has_a_rate_of_its_own() {
+        let apps = |apps: &[(&str, HealthFigures)]| -> BTreeMap<String, HealthFigures> {
+            apps.iter().map(|(app, figures)| ((*app).to_owned(), *figures)).collect()
+        };
+        let share = |crashed: i32, sessions: i32| HealthFigures {
+            crash_free_sessions: Some(1.0 - f64::from(crashed) / f64::from(sessions)),
+            ..figures(crashed.into(), sessions.into())
+        };
+        let now = apps(&[("bank", share(200, 10_000)), ("shop", share(10, 20_000)), ("none", figures(0, 0))]);
+        let before = apps(&[("bank", share(100, 10_000)), ("shop", share(200, 20_000))]);
+        let rates = build_app_rates(now, &before, 14);
+        let shown: Vec<_> =
+            rates.rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.class)).collect();
+        assert_eq!(shown, [("shop", "99.95 %", "good"), ("bank", "98.00 %", "bad")]);
+        assert_eq!(rates.rows[1].note, "99.00 % in the 14 days before: worse, by more than noise");
+        assert_eq!(rates.rows[1].href, "/console/health?app=bank");
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! `/console/health`: the health of each version of an app, compared with the version before.
 
+use super::health_rows::{HealthCell, HealthCellLine, HealthRow};
 use super::prelude::*;
 use super::request_tables::{RequestTable, build_request_tables};
 use super::values::{COLUMNS, column_metric, format_share, format_value, whole};
+use super::verdicts::{VersionVerdict, list_verdicts};
 use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures::comparison::ChangeVerdict;
 use crate::store::figures::memory_limits::{self, MemoryLimit};
 use crate::store::figures::requests::{self, RequestFigures, RequestFilter};
 use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, VersionSignals};
+use crate::store::figures::watched::FIGURE_PATH;
 use crate::store::{figures, measured_apps};
 use time::Date;
-use unslide_console::page::{app_select, bytes, grouped};
+use unslide_console::page::{BarSelect, app_select, bytes, grouped};
 use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_report::device_models::name_with_code;
 use unslide_store::app_signals::{self, DroppedSignal};
@@ -27,93 +30,25 @@ const PHASES: [(&str, &str); 8] = [
     ("request_received", "Received"),
 ];
 
+/// The field for the version that all are compared with.
+const COMPARE_WITH: &str = "compare_with";
+
 #[derive(Template)]
 #[template(path = "health/versions.html", askama = escaping)]
 struct HealthPage {
     shell: Shell,
     app: String,
     days: i64,
-    /// A sentence about the newest version that is compared with another.
-    verdict: Option<String>,
+    /// A sentence about each version in wide use that is compared with another, the bad ones first.
+    verdicts: Vec<VersionVerdict>,
+    /// The version that all are compared with; `None` for the version before each.
+    chosen: Option<String>,
     versions: Vec<HealthRow>,
     /// Requests by host, by endpoint, by result and by protocol.
     requests: Vec<RequestTable>,
     /// Notes on the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
     limits: Vec<MemoryLimit>,
-}
-
-struct HealthRow {
-    version: String,
-    /// The page of its metrics by device and system; `None` if it has none.
-    breakdown: Option<String>,
-    before: Option<String>,
-    cells: Vec<HealthCell>,
-}
-
-impl HealthRow {
-    /// Returns the sentence that says what is worse than in the version before, or else better. `None` without a version
-    /// before.
-    fn describe_changes(&self) -> Option<String> {
-        let (version, before) = (&self.version, self.before.as_ref()?);
-        let changed = |class: &str| {
-            let cells = self.cells.iter().filter(|cell| cell.change_class() == class);
-            cells.map(|cell| lower_first(cell.head)).collect::<Vec<_>>().join(", ")
-        };
-        let (worse, better) = (changed("bad"), changed("good"));
-        Some(match (worse.is_empty(), better.is_empty()) {
-            (false, true) => format!("{version} is worse than {before} in: {worse}."),
-            (false, false) => {
-                format!("{version} is worse than {before} in: {worse}. It is better in: {better}.")
-            }
-            (true, false) => format!("{version} is not worse than {before}. It is better in: {better}."),
-            (true, true) => format!("{version} differs from {before} by no more than noise."),
-        })
-    }
-}
-
-struct HealthCell {
-    head: &'static str,
-    title: &'static str,
-    lines: Vec<HealthCellLine>,
-    observations: String,
-}
-
-impl HealthCell {
-    /// Returns the class of its worst change, or an empty text if it has none.
-    fn change_class(&self) -> &'static str {
-        let has = |wanted: &str| self.lines.iter().any(|line| line.has_change(wanted));
-        if has("bad") {
-            "bad"
-        } else if has("good") {
-            "good"
-        } else {
-            ""
-        }
-    }
-}
-
-/// Returns a heading within a sentence: its first letter is small, unless it is an abbreviation.
-fn lower_first(head: &str) -> String {
-    let mut chars = head.chars();
-    match (chars.next(), chars.clone().next()) {
-        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
-        _ => head.to_owned(),
-    }
-}
-
-struct HealthCellLine {
-    /// The quantile; empty for a share.
-    statistic: &'static str,
-    value: String,
-    /// The mark's class, the word, and the value before; `None` if no earlier version has one.
-    change: Option<(&'static str, &'static str, String)>,
-}
-
-impl HealthCellLine {
-    fn has_change(&self, wanted: &str) -> bool {
-        self.change.as_ref().is_some_and(|(class, ..)| *class == wanted)
-    }
 }
 
 pub async fn render_page(
@@ -137,7 +72,7 @@ pub async fn render_page(
     let length = u32::try_from(state.chart_days()).unwrap_or(1);
     let [days, _] = figures::compared_periods(api.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } =
-        signals::compare_version_signals(&mut tx, &app, days).await?;
+        signals::compare_with_version(&mut tx, &app, days, state.get(COMPARE_WITH)).await?;
     let found_requests =
         requests::compare_app_requests(&mut tx, RequestFilter { app: &app, version: None, period: days })
             .await?;
@@ -146,7 +81,7 @@ pub async fn render_page(
     tx.rollback();
     let bar = FilterBar {
         action: HEALTH_PATH.to_owned(),
-        selects: vec![select, period_select(&state)],
+        selects: vec![select, period_select(&state), compared_select(&versions, &state)],
         ..FilterBar::default()
     };
     let has = |signal: &str| versions.iter().any(|of| of.signals.iter().any(|one| one.signal == signal));
@@ -155,7 +90,8 @@ pub async fn render_page(
         versions.iter().map(|version| build_row(version, &columns, &app, state.get("days"))).collect();
     render_html(&HealthPage {
         shell: Shell::for_viewer(signed.viewer, "health", "Health").with_about(app.as_str()).with_bar(bar),
-        verdict: rows.iter().find_map(HealthRow::describe_changes),
+        verdicts: list_verdicts(&rows, &versions),
+        chosen: state.get_text(COMPARE_WITH).filter(|chosen| has_version(&versions, chosen)),
         versions: rows,
         app,
         days: state.chart_days(),
@@ -163,6 +99,19 @@ pub async fn render_page(
         requests: build_request_tables(found_requests),
         limits,
     })
+}
+
+fn has_version(versions: &[VersionSignals], wanted: &str) -> bool {
+    versions.iter().any(|version| version.version == wanted)
+}
+
+/// Returns the field for the version that all are compared with.
+fn compared_select(versions: &[VersionSignals], state: &PageState) -> BarSelect {
+    let chosen = state.get(COMPARE_WITH).filter(|chosen| has_version(versions, chosen));
+    let each = versions.iter().map(|version| version.version.as_str()).filter(|version| !version.is_empty());
+    let each = each.map(|version| (version.to_owned(), version.to_owned(), chosen == Some(version)));
+    let before = (String::new(), "the version before".to_owned(), chosen.is_none());
+    BarSelect::from_options(COMPARE_WITH, "Compared with", [before].into_iter().chain(each).collect())
 }
 
 /// Returns notes on the figures.
@@ -206,9 +155,11 @@ fn build_row(
         let observations = figures
             .first()
             .map(|figure| estimate(counted(whole(figure.observations), unit.0, unit.1), figure.estimated));
+        let over_time = figures.last().map(|figure| over_time_path(figure, app, &version.version));
         HealthCell {
             head,
             title,
+            over_time: over_time.unwrap_or_default(),
             lines: figures.into_iter().map(line).collect(),
             observations: observations.unwrap_or_default(),
         }
@@ -219,6 +170,15 @@ fn build_row(
         before: version.version_before.as_ref().map(|before| text_or(before, "no version").to_owned()),
         cells: columns.iter().map(cell).collect(),
     }
+}
+
+/// Returns the path of the page of a figure by hour and by day.
+fn over_time_path(figure: &SignalFigure, app: &str, version: &str) -> String {
+    let name = match figure.statistic {
+        "share" => figure.signal.to_owned(),
+        quantile => format!("{}_{quantile}", figure.signal),
+    };
+    build_link(FIGURE_PATH, &[("app", Some(app)), ("figure", Some(&name)), ("version", Some(version))])
 }
 
 /// Returns the path of the first metric that was measured of a version.
@@ -269,40 +229,4 @@ fn format_phase(row: &RequestFigures, phase: &str) -> Option<String> {
 fn format_sum(row: &RequestFigures, phase: &str) -> Option<String> {
     let found = row.phases.iter().find(|found| found.phase == phase)?;
     Some(format!("{} in all", format_value(found.unit, found.sum?)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(changes: &[(&'static str, &'static str)]) -> HealthRow {
-        let cell = |(head, class): &(&'static str, &'static str)| HealthCell {
-            head,
-            title: "",
-            lines: vec![HealthCellLine {
-                statistic: "p95",
-                value: "1 s".to_owned(),
-                change: Some((class, "", "2 s".to_owned())),
-            }],
-            observations: String::new(),
-        };
-        HealthRow {
-            version: "2.0".to_owned(),
-            breakdown: None,
-            before: Some("1.0".to_owned()),
-            cells: changes.iter().map(cell).collect(),
-        }
-    }
-
-    #[test]
-    fn a_sentence_says_what_is_worse() {
-        let worse = row(&[("Users", "bad"), ("CPU", "bad"), ("Launch", "good"), ("Energy", "")]);
-        assert_eq!(
-            worse.describe_changes().as_deref(),
-            Some("2.0 is worse than 1.0 in: users, CPU. It is better in: launch.")
-        );
-        let noise = row(&[("Users", "")]).describe_changes();
-        assert_eq!(noise.as_deref(), Some("2.0 differs from 1.0 by no more than noise."));
-        assert_eq!(HealthRow { before: None, ..worse }.describe_changes(), None);
-    }
 }

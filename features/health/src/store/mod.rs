@@ -4,6 +4,7 @@ mod apps;
 mod erasure;
 pub mod figures;
 mod hooks;
+pub mod hours;
 pub mod metrics;
 pub mod sessions;
 

@@ -17,8 +17,16 @@ use unslide_store::partitions;
 pub const APP: &str = "com.acme.shop";
 
 /// The tables that events change.
-pub const TABLES: [&str; 6] =
-    ["sessions", "session_days", "metric_payloads", "metric_versions", "metric_days", "signal_drops"];
+pub const TABLES: [&str; 8] = [
+    "sessions",
+    "session_days",
+    "session_hours",
+    "metric_payloads",
+    "metric_versions",
+    "metric_days",
+    "metric_hours",
+    "signal_drops",
+];
 
 pub async fn database() -> TestDatabase {
     TestDatabase::new(&[HEALTH_HOOK]).await

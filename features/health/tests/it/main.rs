@@ -4,6 +4,7 @@
 
 mod database;
 mod health_indexer;
+mod hours;
 mod indexed_metrics;
 mod indexed_sessions;
 mod metrics;

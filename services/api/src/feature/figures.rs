@@ -32,8 +32,36 @@ pub struct OverviewScope<'t> {
 pub struct OverviewSection {
     /// The figures. Empty if the feature has no data for the period.
     pub figures: Vec<OverviewFigure>,
+    /// A rate of each app or version, if there are several.
+    pub rates: Option<OverviewRates>,
     /// A sentence before the figures, or instead of them.
     pub hint: Option<&'static str>,
+}
+
+/// One rate of several apps or versions, as a table.
+#[derive(Clone, Debug)]
+pub struct OverviewRates {
+    pub heading: &'static str,
+    /// The heading of the first column.
+    pub column: &'static str,
+    /// A line about the order of the rows.
+    pub caption: &'static str,
+    pub rows: Vec<OverviewRate>,
+}
+
+/// The rate of an app or a version.
+#[derive(Clone, Debug)]
+pub struct OverviewRate {
+    pub name: String,
+    /// The page with more about it.
+    pub href: String,
+    pub value: String,
+    /// The mark's class if the rate has changed: `bad` or `good`; else empty.
+    pub class: &'static str,
+    /// A comparison.
+    pub note: String,
+    /// The number of observations that it is made of.
+    pub observations: String,
 }
 
 /// One figure of the overview.

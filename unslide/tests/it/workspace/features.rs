@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 43] = [
+const WORDS: [(&str, &str); 45] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -27,6 +27,8 @@ const WORDS: [(&str, &str); 43] = [
     ("health", "session event"),
     ("health", "session_days"),
     ("health", "metric_days"),
+    ("health", "session_hours"),
+    ("health", "metric_hours"),
     ("health", "metric payload"),
     ("health", "metricpayload"),
     ("ingest", "unslide_ingest"),

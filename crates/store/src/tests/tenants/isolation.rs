@@ -88,7 +88,13 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO metric_versions (tenant, day, app, version) VALUES ('acme', now()::date, 'shop', '');
      INSERT INTO metric_days (tenant, app, version, dimension, day, value, metric, observations, failed, squares, sampled,
                               sketch)
-     VALUES ('acme', 'shop', '', '', now()::date, '', 'launch_time', 1, 0, 1, false, '')";
+     VALUES ('acme', 'shop', '', '', now()::date, '', 'launch_time', 1, 0, 1, false, '');
+     INSERT INTO metric_hours (tenant, app, dimension, value, metric, hour, version, observations, failed, squares, sampled,
+                               sketch)
+     VALUES ('acme', 'shop', '', '', 'launch_time', now(), '', 1, 0, 1, false, '');
+     INSERT INTO session_hours (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
+                                background_memory, squares, users, crashed_users)
+     VALUES ('acme', 'shop', now(), '', 1, 0, 0, 0, 0, 1, '', '')";
 
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;

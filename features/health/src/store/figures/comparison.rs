@@ -6,6 +6,8 @@ use utoipa::ToSchema;
 
 /// Independent observations that must lie on each side of a quantile before its change is reported.
 const LEAST_BESIDE: f64 = 5.0;
+/// Steps after which a share is known to less than a millionth.
+const BISECTIONS: u32 = 20;
 
 unslide_model::words! {
     /// The verdict on a change from one version to the next.
@@ -84,6 +86,14 @@ impl MetricSums {
         Some(ChangeVerdict::judge(significant, now > then, false))
     }
 
+    /// Returns the share of failed ones beyond which a change that is within noise would be told as worse.
+    #[must_use]
+    pub fn failed_worse_beyond(&self, before: &MetricSums) -> Option<f64> {
+        let is_noise = self.failed_change(before)? == ChangeVerdict::WithinNoise;
+        let (all, before) = (self.independent(), before.failed_of_independent());
+        if is_noise { worse_beyond_share(all, before, false) } else { None }
+    }
+
     /// Compares a quantile with that before: it differs if their 99 % confidence intervals have no value in
     /// common.
     #[must_use]
@@ -124,6 +134,28 @@ pub fn share_change(now: (f64, f64), before: (f64, f64), more_is_better: bool) -
     }
     let rose = now.0 / now.1 > before.0 / before.1;
     Some(ChangeVerdict::judge(shares_differ(now, before), rose, more_is_better))
+}
+
+/// Returns the share of `all` beyond which it would be told as worse than before. Returns `None` if not even the worst share would.
+#[must_use]
+pub fn worse_beyond_share(all: f64, before: (f64, f64), more_is_better: bool) -> Option<f64> {
+    if all <= 0.0 || before.1 <= 0.0 {
+        return None;
+    }
+    let is_told = |share: f64| shares_differ((share * all, all), before);
+    let (mut noise, mut told) = (before.0 / before.1, if more_is_better { 0.0 } else { 1.0 });
+    if !is_told(told) {
+        return None;
+    }
+    for _ in 0..BISECTIONS {
+        let middle = f64::midpoint(noise, told);
+        if is_told(middle) {
+            told = middle;
+        } else {
+            noise = middle;
+        }
+    }
+    Some(told)
 }
 
 #[cfg(test)]
@@ -186,6 +218,29 @@ mod tests {
         assert_eq!(share_change((98.0, 100.0), (99.0, 100.0), true), Some(WithinNoise));
         assert_eq!(share_change((0.0, 0.0), (99.0, 100.0), true), None);
         assert_eq!(sums(10_000, 1.0, 1.0, 0.01).failed_change(&sums(10_000, 1.0, 1.0, 0.02)), Some(Better));
+    }
+
+    /// The bound is found by trying every number of crashes.
+    #[test]
+    fn the_share_that_would_be_told_as_worse_is_the_first_that_is() {
+        let before = (714.0, 721.0);
+        for all in [100, 843, 10_000] {
+            let bound = worse_beyond_share(f64::from(all), before, true).unwrap();
+            let is_worse = |crashed: i32| {
+                share_change((f64::from(all - crashed), f64::from(all)), before, true) == Some(Worse)
+            };
+            let first = (0..all).find(|crashed| is_worse(*crashed)).unwrap();
+            let share = |crashed: i32| f64::from(all - crashed) / f64::from(all);
+            assert!(share(first) <= bound && bound <= share(first - 1), "{all}: {bound} {first}");
+        }
+        assert_eq!(worse_beyond_share(1.0, (1.0, 1.0), true), None, "one session tells nothing");
+        assert_eq!(worse_beyond_share(0.0, before, true), None);
+        let failing = worse_beyond_share(1_000.0, (10.0, 1_000.0), false).unwrap();
+        assert!(failing > 0.01 && failing < 0.04, "{failing}");
+        let (now, then) = (sums(1_000, 1.0, 1.0, 0.01), sums(1_000, 1.0, 1.0, 0.01));
+        let told = now.failed_worse_beyond(&then).unwrap();
+        assert!((told - failing).abs() < 1e-4, "{told}");
+        assert_eq!(sums(1_000, 1.0, 1.0, 0.5).failed_worse_beyond(&then), None, "it is worse");
     }
 
     /// Both draw from the same distribution: chance makes a difference of more than noise only rarely.

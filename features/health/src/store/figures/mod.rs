@@ -1,6 +1,7 @@
 //! How often apps crash: shares of sessions, of installations and of users, by day and by version.
 
 pub mod comparison;
+mod hours;
 pub mod memory_limits;
 pub mod metric_breakdown;
 pub mod requests;
@@ -196,6 +197,19 @@ impl HealthSums {
         Ok(())
     }
 
+    fn merge(&mut self, other: &HealthSums) {
+        self.sessions += other.sessions;
+        self.crashed += other.crashed;
+        self.out_of_memory += other.out_of_memory;
+        self.unexplained += other.unexplained;
+        self.background_memory += other.background_memory;
+        self.squares += other.squares;
+        self.installations.merge(&other.installations);
+        self.crashed_installations.merge(&other.crashed_installations);
+        self.users.merge(&other.users);
+        self.crashed_users.merge(&other.crashed_users);
+    }
+
     fn figures(&self) -> HealthFigures {
         let (installations, users) = (self.installations.count(), self.users.count());
         // All counts are approximate: no more crashed than there were.
@@ -258,6 +272,22 @@ pub async fn total_figures(
     let (app, versions) = selected_rows(filter);
     read(tx, app, versions.as_deref(), period, |row| total.add(row)).await?;
     Ok(total.figures())
+}
+
+/// Returns the figures of each app in a period; with `version` those of this version alone.
+pub async fn app_figures(
+    tx: &mut TenantTx,
+    version: Option<&str>,
+    period: (Date, Date),
+) -> Result<BTreeMap<String, HealthFigures>> {
+    let mut sums = BTreeMap::<String, HealthSums>::new();
+    let (_, versions) = selected_rows((None, version));
+    read(tx, None, versions.as_deref(), period, |row| match sums.get_mut(&row.app) {
+        Some(sums) => sums.add(row),
+        None => sums.entry(row.app.clone()).or_default().add(row),
+    })
+    .await?;
+    Ok(sums.into_iter().map(|(app, sums)| (app, sums.figures())).collect())
 }
 
 /// Returns the figures of some versions of an app in a period, in this order; those without sessions are left

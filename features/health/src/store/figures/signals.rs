@@ -1,6 +1,6 @@
 //! Figures of an app's versions: crashes, memory, and metric payloads, each compared with the version before.
 
-use super::comparison::{ChangeVerdict, MetricSums, share_change};
+use super::comparison::{ChangeVerdict, MetricSums, share_change, worse_beyond_share};
 use super::{HealthFigures, MOST_VERSIONS, version_figures};
 use crate::store::metrics::{MetricDimension, OTHER, read_sketch};
 use serde::Serialize;
@@ -35,22 +35,26 @@ pub struct SignalFigure {
     pub observations: f64,
     /// True where `observations` is an estimate: some of them were sampled. Of users it never is.
     pub estimated: bool,
-    /// The same figure of the version before; absent if it has none.
+    /// The same figure of the other version; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
     /// Whether the change is more than noise, at 1 %: for shares by a two-proportion z-test, for quantiles where their 99 %
     /// confidence intervals have no value in common.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeVerdict>,
+    /// Of a share whose change is within noise: the value beyond which it would be told as worse. Absent if there are too few
+    /// observations to tell any change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worse_beyond: Option<f64>,
 }
 
-/// A version's figures, compared with those of the version before.
+/// A version's figures, compared with those of another version.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct VersionSignals {
     /// The version; empty for what names none.
     #[schema(example = "3.1.4")]
     pub version: String,
-    /// The version that it is compared with: the next older one of these.
+    /// The version that it is compared with: the chosen one, or else the next older one of these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version_before: Option<String>,
     /// Its figures; what was not sent has none.
@@ -81,6 +85,16 @@ pub async fn compare_version_signals(
     app: &str,
     period: (Date, Date),
 ) -> Result<ComparedVersions> {
+    compare_with_version(tx, app, period, None).await
+}
+
+/// Does the same, but compares each version with the one that is chosen, if it is one of them.
+pub async fn compare_with_version(
+    tx: &mut TenantTx,
+    app: &str,
+    period: (Date, Date),
+    chosen: Option<&str>,
+) -> Result<ComparedVersions> {
     let mut versions = seen_versions(tx, app, period).await?;
     versions.sort_by(|a, b| compare_versions(b, a));
     let sessions = version_figures(tx, app, &versions, period).await?;
@@ -103,8 +117,13 @@ pub async fn compare_version_signals(
     // together.
     let is_one = |version: &str| !version.is_empty() && version != OTHER;
     let compared = versions.iter().enumerate().map(|(place, version)| {
-        let older = (place + 1..versions.len()).find(|older| is_one(&versions[*older]));
-        let before = older.filter(|_| is_one(version));
+        let before = match chosen {
+            Some(chosen) => versions.iter().position(|other| other == chosen && other != version),
+            None => {
+                let older = (place + 1..versions.len()).find(|older| is_one(&versions[*older]));
+                older.filter(|_| is_one(version))
+            }
+        };
         VersionSignals {
             version: version.clone(),
             version_before: before.map(|before| versions[before].clone()),
@@ -133,6 +152,7 @@ fn signals(sums: &VersionSums, before: Option<&VersionSums>) -> Vec<SignalFigure
                 estimated: sums.sampled,
                 before: sums_before.and_then(MetricSums::failed_share),
                 change: sums_before.and_then(|before| sums.failed_change(before)),
+                worse_beyond: sums_before.and_then(|before| sums.failed_worse_beyond(before)),
             }));
         }
         let worst = if metric.more_is_better() == Some(true) { ("p5", 0.05) } else { ("p95", 0.95) };
@@ -149,6 +169,7 @@ fn signals(sums: &VersionSums, before: Option<&VersionSums>) -> Vec<SignalFigure
                 change: sums_before
                     .zip(metric.more_is_better())
                     .and_then(|(before, better)| sums.quantile_change(before, share, better)),
+                worse_beyond: None,
             });
         }
     }
@@ -175,10 +196,8 @@ fn session_share(
     now: &HealthFigures,
     before: Option<&HealthFigures>,
 ) -> Option<SignalFigure> {
-    let change = before.and_then(|before| {
-        share_change(now.independent(of(now)), before.independent(of(before)), more_is_better)
-    });
-    let figure = share_figure(signal, of(now), before.map(of), change)?;
+    let compared = before.map(|before| (now.independent(of(now)), before.independent(of(before))));
+    let figure = share_figure(signal, of(now), before.map(of), compared, more_is_better)?;
     Some(SignalFigure { estimated: now.estimated, ..figure })
 }
 
@@ -191,8 +210,8 @@ fn user_share(now: &HealthFigures, before: Option<&HealthFigures>) -> Option<Sig
         (crash_free as f64, users as f64)
     };
     let whole = before.filter(|before| now.is_whole() && before.is_whole());
-    let change = whole.and_then(|before| share_change(exact(now), exact(before), true));
-    share_figure("crash_free_users", crash_free_users(now), before.map(crash_free_users), change)
+    let compared = whole.map(|before| (exact(now), exact(before)));
+    share_figure("crash_free_users", crash_free_users(now), before.map(crash_free_users), compared, true)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
@@ -200,8 +219,11 @@ fn share_figure(
     signal: &'static str,
     now: (i64, i64),
     before: Option<(i64, i64)>,
-    change: Option<ChangeVerdict>,
+    compared: Option<((f64, f64), (f64, f64))>,
+    more_is_better: bool,
 ) -> Option<SignalFigure> {
+    let change = compared.and_then(|(now, before)| share_change(now, before, more_is_better));
+    let worse_beyond = compared.filter(|_| change == Some(ChangeVerdict::WithinNoise));
     let share = |(some, all): (i64, i64)| (all > 0).then(|| some as f64 / all as f64);
     Some(SignalFigure {
         signal,
@@ -212,6 +234,8 @@ fn share_figure(
         estimated: false,
         before: before.and_then(share),
         change,
+        worse_beyond: worse_beyond
+            .and_then(|(now, before)| worse_beyond_share(now.1, before, more_is_better)),
     })
 }
 

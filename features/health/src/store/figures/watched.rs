@@ -2,20 +2,26 @@
 //! metric has its quantiles without any.
 
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
-use super::{HealthFigures, total_figures};
+use super::hours::{ValuePlace, WATCHED_ROWS_LIMIT, WatchedRow, read_hour_rows, session_days, session_hours};
+use super::{HealthFigures, HealthSums};
 use crate::store::metrics::{MetricDimension, read_sketch};
-use time::Date;
+use std::collections::BTreeMap;
+use time::{Date, OffsetDateTime};
 use unslide_health_formats::{MetricName, MetricUnit};
-use unslide_store::watched_figures::{FigureHook, FigureQuery, MeasuredFigure, WatchableFigure};
+use unslide_store::watched_figures::{
+    FigureHook, FigurePeriod, FigureQuery, MeasuredFigure, WatchableFigure,
+};
 use unslide_store::{HookFuture, Result, TenantTx};
 
-/// Rows of a period, one for each version and day, that a figure of a metric is made of: the newest.
-const WATCHED_ROWS_LIMIT: i64 = 1_000;
 /// Rows between two yields to other tasks. To merge a full sketch takes some hundred microseconds.
 const ROWS_BETWEEN_YIELDS: usize = 20;
 
+/// The path of the page of one figure over time.
+pub const FIGURE_PATH: &str = "/console/health/figure";
+
 /// The figures of health.
-pub const WATCHED_FIGURES: FigureHook = FigureHook { list: list_figures, measure: measure_figure };
+pub const WATCHED_FIGURES: FigureHook =
+    FigureHook { list: list_figures, measure: measure_figure, page: FIGURE_PATH };
 
 /// A share of sessions or users: its counts as far as they are independent, and whether more of it is better.
 struct SessionShare {
@@ -92,28 +98,147 @@ fn list_figures() -> Vec<WatchableFigure> {
     figures
 }
 
+/// A figure that is known by its name.
+#[derive(Clone, Copy)]
+enum KnownFigure {
+    Sessions(&'static SessionShare),
+    RequestFailures,
+    Quantile(MetricName, f64),
+}
+
+impl KnownFigure {
+    fn parse(name: &str) -> Option<KnownFigure> {
+        if let Some(share) = SESSION_SHARES.iter().find(|share| share.name == name) {
+            return Some(KnownFigure::Sessions(share));
+        }
+        if name == REQUEST_FAILURES {
+            return Some(KnownFigure::RequestFailures);
+        }
+        parse_quantile(name).map(|(metric, share)| KnownFigure::Quantile(metric, share))
+    }
+
+    fn metric(self) -> Option<MetricName> {
+        match self {
+            KnownFigure::Sessions(_) => None,
+            KnownFigure::RequestFailures => Some(MetricName::Requests),
+            KnownFigure::Quantile(metric, _) => Some(metric),
+        }
+    }
+
+    /// Returns the figure of some observations, compared with those before. Returns `None` if nothing was counted.
+    fn measure(self, now: &WatchedSums, before: Option<&WatchedSums>) -> Option<MeasuredFigure> {
+        let (unit, value, observations, old, change, more_is_better) = match self {
+            KnownFigure::Sessions(share) => {
+                let counts = |sums: &WatchedSums| (share.count)(&sums.sessions.figures());
+                let ratio = |counts: (f64, f64)| (counts.1 > 0.0).then(|| counts.0 / counts.1);
+                let (now, before) = (counts(now), before.map(counts));
+                let change = before.and_then(|before| share_change(now, before, share.more_is_better));
+                ("1", ratio(now)?, now.1, before.and_then(ratio), change, Some(share.more_is_better))
+            }
+            KnownFigure::RequestFailures => {
+                let (now, before) = (&now.metric, before.map(|before| &before.metric));
+                let change = before.and_then(|before| now.failed_change(before));
+                let old = before.and_then(MetricSums::failed_share);
+                ("1", now.failed_share()?, now.independent(), old, change, Some(false))
+            }
+            KnownFigure::Quantile(metric, share) => {
+                let (now, before) = (&now.metric, before.map(|before| &before.metric));
+                let better = metric.more_is_better();
+                let compared = before.zip(better);
+                let change = compared.and_then(|(before, better)| now.quantile_change(before, share, better));
+                let old = before.and_then(|before| before.sketch.quantile(share));
+                let value = now.sketch.quantile(share)?;
+                (quantile_unit(metric), value, now.independent(), old, change, better)
+            }
+        };
+        let is_worse = change == Some(ChangeVerdict::Worse);
+        Some(MeasuredFigure { value, unit, observations, more_is_better, before: old, is_worse })
+    }
+}
+
+/// Sums of the observations of a figure: of sessions, or of a metric.
+#[derive(Default)]
+struct WatchedSums {
+    sessions: HealthSums,
+    metric: MetricSums,
+}
+
 fn measure_figure<'t>(
     tx: &'t mut TenantTx,
     query: FigureQuery<'t>,
 ) -> HookFuture<'t, Option<MeasuredFigure>> {
     Box::pin(async move {
-        if let Some(share) = SESSION_SHARES.iter().find(|share| share.name == query.figure) {
-            return measure_sessions(tx, query, share).await;
-        }
-        if query.figure == REQUEST_FAILURES {
-            let (now, before) = read_periods(tx, query, MetricName::Requests).await?;
-            let change = before.as_ref().and_then(|before| now.failed_change(before));
-            let old = before.as_ref().and_then(MetricSums::failed_share);
-            return Ok(now.failed_share().map(|value| measured("1", value, now.independent(), old, change)));
-        }
-        let Some((metric, share)) = parse_quantile(query.figure) else { return Ok(None) };
-        let (now, before) = read_periods(tx, query, metric).await?;
-        let compared = before.as_ref().zip(metric.more_is_better());
-        let change = compared.and_then(|(before, better)| now.quantile_change(before, share, better));
-        let old = before.as_ref().and_then(|before| before.sketch.quantile(share));
-        let unit = quantile_unit(metric);
-        Ok(now.sketch.quantile(share).map(|value| measured(unit, value, now.independent(), old, change)))
+        let Some(figure) = KnownFigure::parse(query.figure) else { return Ok(None) };
+        let now = read_sums(tx, query, figure, query.period).await?;
+        let before = match query.before {
+            Some(period) => Some(read_sums(tx, query, figure, period).await?),
+            None => None,
+        };
+        Ok(figure.measure(&now, before.as_ref()))
     })
+}
+
+/// A figure in one hour or on one day.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FigurePoint {
+    /// The beginning of the hour or the day.
+    pub begin: OffsetDateTime,
+    pub measured: MeasuredFigure,
+}
+
+/// Returns a figure by hour or by day, as the query has its period, the newest first; without those that nothing was
+/// counted in. Returns `None` if there is no such figure.
+pub async fn list_points(tx: &mut TenantTx, query: FigureQuery<'_>) -> Result<Option<Vec<FigurePoint>>> {
+    let Some(figure) = KnownFigure::parse(query.figure) else { return Ok(None) };
+    let sums = match figure.metric() {
+        Some(metric) => {
+            let mut sums = BTreeMap::<OffsetDateTime, WatchedSums>::new();
+            read_metric(tx, query, metric, query.period, |begin, row| {
+                sums.entry(begin).or_default().metric.merge(row);
+            })
+            .await?;
+            sums
+        }
+        None => read_sessions(tx, query, query.period).await?,
+    };
+    let points = sums.into_iter().rev().filter_map(|(begin, sums)| {
+        let measured = figure.measure(&sums, None)?;
+        Some(FigurePoint { begin, measured })
+    });
+    Ok(Some(points.collect()))
+}
+
+async fn read_sums(
+    tx: &mut TenantTx,
+    query: FigureQuery<'_>,
+    figure: KnownFigure,
+    period: FigurePeriod,
+) -> Result<WatchedSums> {
+    let mut whole = WatchedSums::default();
+    match figure.metric() {
+        Some(metric) => {
+            read_metric(tx, query, metric, period, |_, row| whole.metric.merge(row)).await?;
+        }
+        None => {
+            let sessions = read_sessions(tx, query, period).await?;
+            sessions.values().for_each(|sums| whole.sessions.merge(&sums.sessions));
+        }
+    }
+    Ok(whole)
+}
+
+/// Reads the sessions of a period by their hour or day.
+async fn read_sessions(
+    tx: &mut TenantTx,
+    query: FigureQuery<'_>,
+    period: FigurePeriod,
+) -> Result<BTreeMap<OffsetDateTime, WatchedSums>> {
+    let sums = match period {
+        FigurePeriod::Hours(from, to) => session_hours(tx, query.app, query.version, (from, to)).await?,
+        FigurePeriod::Days(from, to) => session_days(tx, query.app, query.version, (from, to)).await?,
+    };
+    let watched = |sessions| WatchedSums { sessions, ..WatchedSums::default() };
+    Ok(sums.into_iter().map(|(begin, sums)| (begin, watched(sums))).collect())
 }
 
 /// Reads the name of a metric's quantile.
@@ -124,82 +249,33 @@ fn parse_quantile(figure: &str) -> Option<(MetricName, f64)> {
         .filter(|(metric, _)| *metric != MetricName::Requests)
 }
 
-fn measured(
-    unit: &'static str,
-    value: f64,
-    observations: f64,
-    before: Option<f64>,
-    change: Option<ChangeVerdict>,
-) -> MeasuredFigure {
-    MeasuredFigure { value, unit, observations, before, is_worse: change == Some(ChangeVerdict::Worse) }
-}
-
-async fn measure_sessions(
-    tx: &mut TenantTx,
-    query: FigureQuery<'_>,
-    share: &SessionShare,
-) -> Result<Option<MeasuredFigure>> {
-    let filter = (Some(query.app), query.version);
-    let now = (share.count)(&total_figures(tx, filter, query.period).await?);
-    let before = match query.before {
-        Some(period) => Some((share.count)(&total_figures(tx, filter, period).await?)),
-        None => None,
-    };
-    let change = before.and_then(|before| share_change(now, before, share.more_is_better));
-    let ratio = |counts: (f64, f64)| (counts.1 > 0.0).then(|| counts.0 / counts.1);
-    Ok(ratio(now).map(|value| measured("1", value, now.1, before.and_then(ratio), change)))
-}
-
-/// Reads a metric in the period of a query, and in the one before it if they are compared.
-async fn read_periods(
-    tx: &mut TenantTx,
-    query: FigureQuery<'_>,
-    metric: MetricName,
-) -> Result<(MetricSums, Option<MetricSums>)> {
-    let now = read_metric(tx, query, metric, query.period).await?;
-    let before = match query.before {
-        Some(period) => Some(read_metric(tx, query, metric, period).await?),
-        None => None,
-    };
-    Ok((now, before))
-}
-
-/// The columns of a row that are read.
-struct WatchedRow {
-    observations: f64,
-    failed: f64,
-    squares: f64,
-    sampled: bool,
-    sketch: Vec<u8>,
-}
-
+/// Passes the sums of each row of a period, with the beginning of its hour or day, to `each`.
 async fn read_metric(
     tx: &mut TenantTx,
     query: FigureQuery<'_>,
     metric: MetricName,
-    period: (Date, Date),
-) -> Result<MetricSums> {
+    period: FigurePeriod,
+    mut each: impl FnMut(OffsetDateTime, &MetricSums),
+) -> Result<()> {
     let endpoint = query.endpoint.map(|endpoint| (MetricDimension::Endpoint, endpoint));
-    let rows = match endpoint.or(query.host.map(|host| (MetricDimension::Host, host))) {
-        Some((dimension, value)) => {
-            read_value_rows(tx, query, metric, period, ValuePlace { dimension, value }).await?
+    let place = endpoint.or(query.host.map(|host| (MetricDimension::Host, host)));
+    let place = place.map(|(dimension, value)| ValuePlace { dimension, value });
+    let rows = match (period, place) {
+        (FigurePeriod::Hours(from, to), place) => read_hour_rows(tx, query, metric, (from, to), place).await?,
+        (FigurePeriod::Days(from, to), Some(place)) => {
+            read_value_rows(tx, query, metric, (from, to), place).await?
         }
-        None => read_whole_rows(tx, query, metric, period).await?,
+        (FigurePeriod::Days(from, to), None) => read_whole_rows(tx, query, metric, (from, to)).await?,
     };
-    let mut sums = MetricSums::default();
-    for turn in rows.chunks(ROWS_BETWEEN_YIELDS) {
-        for row in turn {
-            sums.merge(&MetricSums {
-                observations: row.observations,
-                failed: row.failed,
-                squares: row.squares,
-                sampled: row.sampled,
-                sketch: read_sketch(&row.sketch)?,
-            });
+    for part in rows.chunks(ROWS_BETWEEN_YIELDS) {
+        for row in part {
+            let (observations, failed, squares) = (row.observations, row.failed, row.squares);
+            let (sampled, sketch) = (row.sampled, read_sketch(&row.sketch)?);
+            each(row.begin, &MetricSums { observations, failed, squares, sampled, sketch });
         }
         tokio::task::yield_now().await;
     }
-    Ok(sums)
+    Ok(())
 }
 
 async fn read_whole_rows(
@@ -212,10 +288,11 @@ async fn read_whole_rows(
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         WatchedRow,
-        "SELECT observations, failed, squares, sampled, sketch FROM metric_days
+        r#"SELECT day::timestamp AT TIME ZONE 'UTC' AS "begin!", observations, failed, squares, sampled, sketch
+         FROM metric_days
          WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = '' AND metric = $5
            AND ($6::text IS NULL OR version = $6)
-         ORDER BY day DESC, version DESC LIMIT $7",
+         ORDER BY day DESC, version DESC LIMIT $7"#,
         tenant,
         query.app,
         from,
@@ -226,12 +303,6 @@ async fn read_whole_rows(
     )
     .fetch_all(connection)
     .await?)
-}
-
-/// A value of a dimension of requests.
-struct ValuePlace<'p> {
-    dimension: MetricDimension,
-    value: &'p str,
 }
 
 async fn read_value_rows(
@@ -245,11 +316,12 @@ async fn read_value_rows(
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         WatchedRow,
-        "SELECT observations, failed, squares, sampled, sketch FROM metric_days
+        r#"SELECT day::timestamp AT TIME ZONE 'UTC' AS "begin!", observations, failed, squares, sampled, sketch
+         FROM metric_days
          WHERE tenant = $1 AND app = $2 AND day >= $3 AND day < $4 AND dimension = $9 AND value = $5 AND metric = $6
            AND dimension IN ('connection', 'endpoint', 'host', 'protocol', 'result')
            AND ($7::text IS NULL OR version = $7)
-         ORDER BY day DESC, version DESC LIMIT $8",
+         ORDER BY day DESC, version DESC LIMIT $8"#,
         tenant,
         query.app,
         from,

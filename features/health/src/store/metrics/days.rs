@@ -1,11 +1,13 @@
 //! Counts of metric payloads by app, version, day and metric: for all values together, and by dimension.
 
 use super::dimension::{KnownValues, MetricDimension, made_on, request_values};
+use super::hours::HourSums;
+use super::sums::{RowSums, read_sketch};
 use super::versions::CountedPayload;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use time::Date;
-use unslide_health_formats::{MetricName, RequestTiming, WEIGHT_UNIT};
+use time::{Date, OffsetDateTime};
+use unslide_health_formats::{MetricName, RequestTiming};
 use unslide_model::QuantileSketch;
 use unslide_proto::event::GatewayEvent;
 use unslide_store::sql::json_bytes;
@@ -20,43 +22,16 @@ type RowKey = (String, String, &'static str, Date, String, &'static str);
 /// dimension.
 type OwnSums = BTreeMap<(Option<MetricDimension>, String, MetricName), RowSums>;
 
-/// Sums that a batch adds to one row.
-#[derive(Default)]
-pub(super) struct RowSums {
-    /// In thousandths, as weights are.
-    weight: u64,
-    failed: u64,
-    /// The sum of the squares of each payload's weight.
-    squares: f64,
-    /// True if some of the payloads have a weight of more than 1.
-    sampled: bool,
-    sketch: QuantileSketch,
-}
-
-impl RowSums {
-    fn merge(&mut self, payload: &RowSums, weight: u64) {
-        self.sampled |= weight > WEIGHT_UNIT;
-        self.weight = self.weight.saturating_add(payload.weight);
-        self.failed = self.failed.saturating_add(payload.failed);
-        self.squares += observations(payload.weight) * observations(payload.weight);
-        self.sketch.merge(&payload.sketch);
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact below nine billions, and a figure for people")]
-fn observations(weight: u64) -> f64 {
-    weight as f64 / WEIGHT_UNIT as f64
-}
-
 pub(super) struct PayloadSums {
     rows: BTreeMap<RowKey, RowSums>,
+    hours: HourSums,
     known: KnownValues,
 }
 
 impl PayloadSums {
     /// Makes empty sums; the values `known` have rows.
-    pub(super) fn new(known: KnownValues) -> PayloadSums {
-        PayloadSums { rows: BTreeMap::new(), known }
+    pub(super) fn new(known: KnownValues, now: OffsetDateTime) -> PayloadSums {
+        PayloadSums { rows: BTreeMap::new(), hours: HourSums::new(now), known }
     }
 
     /// Adds what one payload says.
@@ -68,13 +43,13 @@ impl PayloadSums {
             .collect();
         for ((dimension, value, metric), sums) in self.payload_sums(counted) {
             if let Some(dimension) = dimension {
-                self.row(counted, dimension.as_str(), &value, metric).merge(&sums, counted.weight);
+                self.merge(counted, (dimension.as_str(), &value), metric, &sums);
                 continue;
             }
             for (dimension, value) in &made_on {
-                self.row(counted, dimension.as_str(), value, metric).merge(&sums, counted.weight);
+                self.merge(counted, (dimension.as_str(), value), metric, &sums);
             }
-            self.row(counted, "", "", metric).merge(&sums, counted.weight);
+            self.merge(counted, ("", ""), metric, &sums);
         }
     }
 
@@ -98,21 +73,24 @@ impl PayloadSums {
         own
     }
 
-    fn row(
+    /// Adds the sums of a payload to the row of its day, and to that of its hour.
+    fn merge(
         &mut self,
         counted: &CountedPayload<'_>,
-        dimension: &'static str,
-        value: &str,
+        place: (&'static str, &str),
         metric: MetricName,
-    ) -> &mut RowSums {
+        sums: &RowSums,
+    ) {
+        self.hours.merge(counted, place, metric, sums);
+        let (dimension, value) = place;
         let (app, version) = (counted.app.clone(), counted.version.clone());
         let key = (app, version, dimension, counted.payload.event_day(), value.to_owned(), metric.as_str());
-        self.rows.entry(key).or_default()
+        self.rows.entry(key).or_default().merge(sums, counted.weight);
     }
 
-    /// Returns the sums to add to each row.
-    pub(super) fn finish(self) -> BTreeMap<RowKey, RowSums> {
-        self.rows
+    /// Returns the sums to add to each row of days, and of hours.
+    pub(super) fn finish(self) -> (BTreeMap<RowKey, RowSums>, HourSums) {
+        (self.rows, self.hours)
     }
 }
 
@@ -137,12 +115,6 @@ fn add_request(
     }
 }
 
-/// Reads a sketch of a row.
-pub fn read_sketch(bytes: &[u8]) -> Result<QuantileSketch> {
-    QuantileSketch::from_bytes(bytes)
-        .ok_or_else(|| StoreError::corrupt("metric_days", "a sketch that no program of ours writes"))
-}
-
 /// Adds to the rows, in the order of their keys.
 pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> Result<()> {
     let rows: Vec<(&RowKey, &RowSums)> = sums.iter().collect();
@@ -153,14 +125,7 @@ pub(super) async fn add(tx: &mut TenantTx, sums: &BTreeMap<RowKey, RowSums>) -> 
 }
 
 async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()> {
-    let rows = sums.iter().map(|(key, row)| {
-        let mut columns = key_columns(key);
-        columns["observations"] = observations(row.weight).into();
-        columns["failed"] = observations(row.failed).into();
-        columns["squares"] = row.squares.into();
-        columns["sampled"] = row.sampled.into();
-        columns
-    });
+    let rows = sums.iter().map(|(key, row)| row.add_columns(key_columns(key)));
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and returns their sketches; those of a new row are empty.
     let rows = sqlx::query!(

@@ -1,13 +1,15 @@
 //! Metric payloads of apps: each is counted once, however often it comes, in the same transaction, by app,
-//! version, day and metric, and of these by host, device model and OS version.
+//! version, day and metric, and of these by host, device model and OS version. Hours are counted beside days.
 
 mod days;
 mod dimension;
+mod hours;
 mod session_figures;
+mod sums;
 mod versions;
 
-pub use days::read_sketch;
 pub use dimension::MetricDimension;
+pub use sums::read_sketch;
 pub use versions::{MOST_VERSIONS, MOST_VERSIONS_OF_TENANT};
 
 use days::PayloadSums;
@@ -40,7 +42,7 @@ type PayloadKey = (String, String, Date);
 /// Partitions of the days have to exist (see [`unslide_store::partitions`]); payloads before the day `keep_from` are
 /// not stored.
 ///
-/// Rows are locked in one order everywhere: payloads by their keys, then counts by theirs.
+/// Rows are locked in one order everywhere: payloads by their keys, then counts of days and of hours by theirs.
 pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&MetricArrival],
@@ -75,9 +77,11 @@ pub async fn store(
     let counted = versions::admit(tx, &kept).await?;
     let mut known = dimension::known_values(tx, &counted).await?;
     known.admit_values(&counted);
-    let mut sums = PayloadSums::new(known);
+    let mut sums = PayloadSums::new(known, tx.now());
     counted.iter().for_each(|payload| sums.add(payload));
-    days::add(tx, &sums.finish()).await?;
+    let (days, hours) = sums.finish();
+    days::add(tx, &days).await?;
+    hours::add(tx, &hours).await?;
     app_signals::count_dropped(tx, &drops).await?;
     Ok(outcomes)
 }

@@ -3,12 +3,14 @@
 use super::end::{MemoryEnd, SessionEnd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use time::Date;
+use time::{Date, OffsetDateTime};
 use unslide_model::DistinctSketch;
 use unslide_store::sql::json_bytes;
 use unslide_store::{Result, StoreError, TenantTx};
 
 pub type DayKey = (String, String, Date);
+/// App, hour and version.
+pub type SessionHourKey = (String, OffsetDateTime, String);
 
 /// Sessions that ended for lack of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,24 @@ pub struct DayDelta {
     memory: MemoryCounts,
     squares: i64,
     sketches: DaySketches,
+}
+
+/// Counts that a batch adds to rows of days, and of the hours that are kept.
+#[derive(Default)]
+pub struct SessionDeltas {
+    pub days: BTreeMap<DayKey, DayDelta>,
+    pub hours: BTreeMap<SessionHourKey, DayDelta>,
+}
+
+impl SessionDeltas {
+    /// Applies a change to the counts of a day, and to those of the hour of a session if it counts.
+    pub fn change(&mut self, key: DayKey, hour: Option<OffsetDateTime>, change: impl Fn(&mut DayDelta)) {
+        if let Some(hour) = hour {
+            let (app, version, _) = &key;
+            change(self.hours.entry((app.clone(), hour, version.clone())).or_default());
+        }
+        change(self.days.entry(key).or_default());
+    }
 }
 
 /// Those that had sessions, and those of them that had one that crashed.
@@ -78,6 +98,22 @@ pub struct CountedSession<'a> {
 }
 
 impl DayDelta {
+    /// Returns the counts as columns of a row, added to those of its key.
+    pub(super) fn add_columns(&self, mut columns: Value) -> Value {
+        columns["sessions"] = self.sessions.into();
+        columns["crashed"] = self.crashed.into();
+        columns["out_of_memory"] = self.memory.evident.into();
+        columns["unexplained"] = self.memory.unexplained.into();
+        columns["background_memory"] = self.memory.background.into();
+        columns["squares"] = self.squares.into();
+        columns
+    }
+
+    /// Returns the users, and those of them with a crash, as sketches.
+    pub(super) fn users(&self) -> [&DistinctSketch; 2] {
+        [&self.sketches.users, &self.sketches.crashed_users]
+    }
+
     /// Counts a session that is new. If squares differ from the sum, some of the sessions were sampled, also
     /// if one of them counts once.
     pub fn begun(&mut self, session: CountedSession<'_>, is_sampled: bool) {
@@ -128,17 +164,7 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
         return Ok(());
     }
     let rows = deltas.iter().map(|((app, version, day), delta)| {
-        json!({
-            "app": app,
-            "version": version,
-            "day": day.to_string(),
-            "sessions": delta.sessions,
-            "crashed": delta.crashed,
-            "out_of_memory": delta.memory.evident,
-            "unexplained": delta.memory.unexplained,
-            "background_memory": delta.memory.background,
-            "squares": delta.squares,
-        })
+        delta.add_columns(json!({"app": app, "version": version, "day": day.to_string()}))
     });
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and returns their sketches; those of a new row are empty.

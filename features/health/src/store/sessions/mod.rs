@@ -1,9 +1,10 @@
 //! Sessions of apps: each is stored once, however often its events come. The same transaction counts them by
-//! app, version and day.
+//! app, version and day, and by hour.
 
 mod days;
 mod end;
 mod event;
+mod hours;
 mod learned_limits;
 mod person;
 mod termination;
@@ -14,7 +15,8 @@ pub use person::find_sessions;
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
-use days::{CountedSession, DayDelta};
+use crate::store::hours::counted_hour;
+use days::{CountedSession, SessionDeltas};
 use end::SessionEnd;
 use learned_limits::LearnedLimits;
 use serde_json::{Value, json};
@@ -54,7 +56,7 @@ struct Told<'a> {
 /// Partitions of the days have to exist (see [`unslide_store::partitions`]); sessions that began before the day
 /// `keep_from` are not stored.
 ///
-/// Rows are locked in one order everywhere: sessions by their keys, then counts by theirs.
+/// Rows are locked in one order everywhere: sessions by their keys, then counts of days and of hours by theirs.
 pub async fn store(
     tx: &mut TenantTx,
     arrivals: &[&SessionArrival],
@@ -96,10 +98,11 @@ pub async fn store(
         return Ok(outcomes);
     }
     weigh(tx, &mut told, &mut outcomes).await?;
-    let mut deltas = BTreeMap::new();
+    let mut deltas = SessionDeltas::default();
     insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
     complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
-    days::add(tx, &deltas).await?;
+    days::add(tx, &deltas.days).await?;
+    hours::add(tx, &deltas.hours).await?;
     app_signals::count_dropped(tx, &dropped(arrivals, &outcomes)).await?;
     Ok(outcomes)
 }
@@ -169,24 +172,28 @@ async fn insert_new(
     tx: &mut TenantTx,
     told: &mut BTreeMap<SessionKey, Told<'_>>,
     outcomes: &mut [EventOutcome],
-    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+    deltas: &mut SessionDeltas,
 ) -> Result<()> {
+    let now = tx.now();
     let rows = told.iter().filter_map(|(key, told)| Some(new_row(key, told, told.weight?)));
     for (app, id, day) in insert(tx, rows.collect()).await? {
         let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
         outcomes[new.completing] = EventOutcome::Completed;
         outcomes[new.place] = EventOutcome::New;
         let event = &new.first.event;
-        let delta = deltas.entry((app, event.version.clone(), day)).or_default();
+        let key = (app, event.version.clone(), day);
         if let Some(installation) = &event.installation {
             let (installation, user) = (hash_person(installation), event.user.as_deref().map(hash_person));
             let weight = new.weight.unwrap_or(1).into();
             let user = user.as_ref().map(<[u8; 16]>::as_slice);
             let session = CountedSession { installation: &installation, user, weight };
-            delta.begun(session, new.is_sampled);
-            delta.ended(session, &SessionEnd::default(), &new.end);
+            deltas.change(key, counted_hour(event.started_at, now), |delta| {
+                delta.begun(session, new.is_sampled);
+                delta.ended(session, &SessionEnd::default(), &new.end);
+            });
         } else {
-            delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());
+            let counts = (event.sessions.unwrap_or(0), event.crashed.unwrap_or(0));
+            deltas.change(key, None, |delta| delta.counted(counts.0.into(), counts.1.into()));
         }
     }
     Ok(())
@@ -246,8 +253,9 @@ async fn complete_known(
     tx: &mut TenantTx,
     told: &BTreeMap<SessionKey, Told<'_>>,
     outcomes: &mut [EventOutcome],
-    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+    deltas: &mut SessionDeltas,
 ) -> Result<()> {
+    let now = tx.now();
     let ending: Vec<&SessionKey> =
         told.iter().filter(|(_, told)| !told.end.is_open()).map(|(key, _)| key).collect();
     if ending.is_empty() {
@@ -258,7 +266,7 @@ async fn complete_known(
     let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.user_hash, s.ended_at, s.foreground,
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.user_hash, s.started_at, s.ended_at, s.foreground,
                   s.weight, s.end_reason AS "end_reason!: Nullable<EndReasonColumn>",
                   s.judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>", s.memory_limit
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
@@ -289,9 +297,10 @@ async fn complete_known(
         }
         outcomes[told.completing] = EventOutcome::Completed;
         // Of the version, the installation and the user that the session was counted for.
-        let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
         let (user, weight) = (row.user_hash.as_deref(), row.weight.into());
-        delta.ended(CountedSession { installation: &row.installation, user, weight }, &known, &end);
+        let session = CountedSession { installation: &row.installation, user, weight };
+        let hour = counted_hour(row.started_at, now);
+        deltas.change((key.0.clone(), row.version, key.2), hour, |delta| delta.ended(session, &known, &end));
         changed.push((key, end));
     }
     write_ends(tx, &changed).await

@@ -1,0 +1,56 @@
+//! Counts by hour, which are kept for 48 hours beside those of days: rules watch them, and the console shows them.
+
+use time::{Duration, OffsetDateTime, Time, UtcOffset};
+use unslide_store::sql::rows_before;
+use unslide_store::{Result, Store};
+
+/// How long hours count.
+pub const HOURS_RETENTION: Duration = Duration::hours(48);
+/// Time after which rows are deleted: no hour that counts loses some of its rows.
+const ROWS_RETENTION: Duration = Duration::hours(50);
+
+/// Returns the beginning of the hour of a time.
+#[must_use]
+pub fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
+    let utc = at.checked_to_offset(UtcOffset::UTC).unwrap_or(at);
+    let hour = Time::from_hms(utc.hour(), 0, 0).unwrap_or(Time::MIDNIGHT);
+    utc.replace_time(hour)
+}
+
+/// Returns the hour that an event of this time counts for; `None` if the hour is not kept any more, or too far ahead.
+pub(super) fn counted_hour(at: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
+    let age = now - at;
+    (-Duration::HOUR..HOURS_RETENTION).contains(&age).then(|| begin_of_hour(at))
+}
+
+/// Deletes the rows of older hours. Returns their number.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn purge_hours(store: &Store) -> Result<u64> {
+    let before = store.now() - ROWS_RETENTION;
+    let metrics = rows_before(store, "metric_hours", before).await?;
+    Ok(metrics + rows_before(store, "session_hours", before).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn an_event_counts_in_its_hour_for_two_days() {
+        let now = datetime!(2026-11-20 10:30 UTC);
+        for (at, hour) in [
+            (datetime!(2026-11-20 10:30 UTC), Some(datetime!(2026-11-20 10:00 UTC))),
+            (datetime!(2026-11-20 12:29:59.9 +02:00), Some(datetime!(2026-11-20 10:00 UTC))),
+            (datetime!(2026-11-18 10:30:01 UTC), Some(datetime!(2026-11-18 10:00 UTC))),
+            (datetime!(2026-11-18 10:30 UTC), None),
+            (datetime!(2026-11-20 11:30 UTC), Some(datetime!(2026-11-20 11:00 UTC))),
+            (datetime!(2026-11-20 11:30:01 UTC), None),
+        ] {
+            assert_eq!(counted_hour(at, now), hour, "{at}");
+        }
+        assert_eq!(begin_of_hour(datetime!(-9999-01-01 0:30 +05:00)).minute(), 0);
+    }
+}
