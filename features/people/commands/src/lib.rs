@@ -201,7 +201,9 @@ fn print_state(state: &Value, as_json: bool) -> Outcome {
     let scopes: Vec<&str> = list_texts(&provider["scopes"]).filter(|scope| *scope != "openid").collect();
     let scopes = match provider["scopes"].as_array() {
         Some(_) => format!("openid {}", scopes.join(" ")),
-        None => "openid, and profile and the group claim as far as the provider's document names them".to_owned(),
+        None => {
+            "openid, and profile and the group claim as far as the provider's document names them".to_owned()
+        }
     };
     say!("scopes         {scopes}");
     say!("session        {} hours", provider["session_hours"]);
