@@ -320,6 +320,23 @@ mod tests {
         assert_eq!(fine.into_body().collect().await.unwrap().to_bytes(), "text");
     }
 
+    /// Proves: outages
+    #[test]
+    fn every_outage_of_a_server_is_unavailable_with_a_time() {
+        use unslide_artifacts::StorageError::{File, Refused};
+        let refused = Refused { operation: "put", key: "t/acme/x".into(), detail: "403 AccessDenied".into() };
+        let full = File(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        for problem in [
+            Problem::from(unslide_store::StoreError::ReadOnly),
+            Problem::from(refused),
+            Problem::from(full),
+            Problem::from(unslide_stream::StreamError::Refused("the password is wrong".into())),
+        ] {
+            assert_eq!(problem.kind(), Kind::Unavailable, "{problem:?}");
+            assert!(problem.retry_seconds().is_some() && problem.detail().is_none(), "{problem:?}");
+        }
+    }
+
     #[test]
     fn a_problem_passes_through_a_reader() {
         let read = |error| Problem::from(unslide_artifacts::StorageError::Source(error)).kind();
