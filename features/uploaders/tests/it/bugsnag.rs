@@ -2,6 +2,8 @@
 
 use crate::world::{Part, SCOPES, UploadWorld, fixture, form_request};
 use reqwest::header::LOCATION;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use unslide_world::Answer;
 
 async fn send(world: &UploadWorld, path: &str, parts: &[Part<'_>]) -> (u16, String) {
@@ -59,5 +61,35 @@ async fn a_file_without_a_good_key_leaves_nothing() {
     let page = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let page = page.get(&world.url).send().await.unwrap();
     assert_eq!((page.status().as_u16(), page.headers()[LOCATION].to_str().unwrap()), (307, "/docs"));
+    world.stop().await;
+}
+
+/// Sends the beginning of a form with a file and no key.
+async fn begin_form(world: &UploadWorld) -> TcpStream {
+    let mut client = TcpStream::connect(world.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let form = "POST /dsym HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\
+                content-type: multipart/form-data; boundary=b\r\n\r\n\
+                --b\r\ncontent-disposition: form-data; name=\"dsym\"; filename=\"a\"\r\n\r\n";
+    client.write_all(form.as_bytes()).await.unwrap();
+    client
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn forms_that_do_not_come_hold_no_request_and_an_address_has_two() {
+    let world = UploadWorld::start().await;
+    let mut held = [begin_form(&world).await, begin_form(&world).await];
+    world.wait_for_metric(r#"unslide_api_in_flight{kind="requests"}"#, 0.0).await;
+    let mut refused = String::new();
+    begin_form(&world).await.read_to_string(&mut refused).await.ok();
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("one address may have 2"), "{refused}");
+    assert_eq!(world.read_metric(r#"unslide_api_refused_total{limit="keyless_bodies"}"#), 1.0);
+    assert_eq!(world.read_metric(r#"unslide_api_in_flight{kind="requests"}"#), 0.0);
+    // A file before its key must come at a pace.
+    for client in &mut held {
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 408");
+    }
     world.stop().await;
 }

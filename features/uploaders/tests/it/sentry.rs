@@ -73,7 +73,8 @@ async fn stored_chunks(world: &UploadWorld, expected: usize) -> usize {
 /// The bytes that a tenant stores are those that count, whatever it sends again and deletes.
 #[tokio::test]
 async fn a_chunk_is_stored_once_and_stays_for_a_file_that_waits() {
-    let world = UploadWorld::start().await;
+    let mut world = UploadWorld::start().await;
+    world.start_builder();
     let key = world.create_key("acme", &SCOPES).await;
     let large = vec![7; 8 << 20];
     let twice = [Part::chunk(&large), Part::chunk(b"small"), Part::chunk(&large)];
