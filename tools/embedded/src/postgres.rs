@@ -29,13 +29,8 @@ const SETTINGS: [&str; 10] = [
     "max_logical_replication_workers=0",
 ];
 /// For tests only, several of which run at once: a crash of the machine may cost the data.
-const FAST: [&str; 5] = [
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-    "max_connections=500",
-    CHEAP_PASSWORDS,
-];
+const FAST: [&str; 5] =
+    ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500", CHEAP_PASSWORDS];
 /// Makes a password as cheap to check as it can be. Thousands of connections of tests check a random one.
 const CHEAP_PASSWORDS: &str = "scram_iterations=1";
 

@@ -64,6 +64,7 @@ fn figure(name: &str, comparison: FigureComparison, hours: Option<u8>) -> Watche
         comparison,
         version: None,
         host: None,
+        endpoint: None,
         days: 1,
         hours,
         objective: (comparison == FigureComparison::BurnRate).then_some(0.99),

@@ -29,7 +29,7 @@ fn session_of(id: &str, ago: Duration, end: Option<EndReason>) -> SessionArrival
 fn query<'q>(figure: &'q str, host: Option<&'q str>) -> FigureQuery<'q> {
     let to = start() + Duration::HOUR;
     let period = FigurePeriod::Hours(to - Duration::hours(48), to);
-    FigureQuery { figure, app: APP, version: None, host, period, before: None }
+    FigureQuery { figure, app: APP, version: None, host, endpoint: None, period, before: None }
 }
 
 async fn points(database: &TestDatabase, query: FigureQuery<'_>) -> Vec<FigurePoint> {
@@ -73,6 +73,9 @@ async fn payloads_count_in_the_hour_in_which_their_period_ended() {
     assert_eq!(failures, [(0, 100, 1), (1, 50, 2), (47, 0, 1)]);
     let at_host = shown(&database, query("request_failures", Some("a.example.com"))).await;
     assert_eq!(at_host, failures);
+    let of_endpoint =
+        FigureQuery { endpoint: Some("a.example.com/orders/#"), ..query("request_failures", None) };
+    assert_eq!(shown(&database, of_endpoint).await, failures);
     assert_eq!(shown(&database, query("request_failures", Some("b.example.com"))).await, []);
     assert_eq!(
         shown(&database, query("launch_time_p50", None)).await,

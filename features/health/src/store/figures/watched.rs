@@ -261,7 +261,9 @@ async fn read_metric(
     let place = endpoint.or(query.host.map(|host| (MetricDimension::Host, host)));
     let place = place.map(|(dimension, value)| ValuePlace { dimension, value });
     let rows = match (period, place) {
-        (FigurePeriod::Hours(from, to), place) => read_hour_rows(tx, query, metric, (from, to), place).await?,
+        (FigurePeriod::Hours(from, to), place) => {
+            read_hour_rows(tx, query, metric, (from, to), place).await?
+        }
         (FigurePeriod::Days(from, to), Some(place)) => {
             read_value_rows(tx, query, metric, (from, to), place).await?
         }
