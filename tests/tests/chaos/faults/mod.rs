@@ -182,7 +182,7 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
 async fn set_read_only(world: &World, takes_none: bool) {
     let mut admin = PgConnection::connect(world.servers.postgres_url()).await.expect("PostgreSQL");
     let set = format!("ALTER SYSTEM SET default_transaction_read_only = {takes_none}");
-    for statement in ["SET default_transaction_read_only = off", &set, "SELECT pg_reload_conf()"] {
+    for statement in ["SET default_transaction_read_only = off", set.as_str(), "SELECT pg_reload_conf()"] {
         admin.execute(AssertSqlSafe(statement.to_owned())).await.expect(statement);
     }
     admin.close().await.expect("closed");
