@@ -56,14 +56,14 @@ impl BrowserCookie {
         BrowserCookie { name: Cow::Borrowed(name), same_site: "Lax" }
     }
 
-    /// Returns one of several cookies whose names begin alike.
+    /// Returns one of several cookies with names that begin alike.
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> BrowserCookie {
         BrowserCookie { name: Cow::Owned(format!("{}_{suffix}", self.name)), same_site: self.same_site }
     }
 
-    /// Returns the suffixes of the cookies of a request whose names begin with this one's, the oldest first as browsers
-    /// send them.
+    /// Returns the suffixes of a request's cookies with names that begin with this one's. The oldest is the first, as
+    /// browsers send them.
     #[must_use]
     pub fn list_suffixes(&self, origin: &RequestOrigin) -> Vec<String> {
         let start = format!("{}_", self.full_name(&origin.headers, &origin.extensions));

@@ -29,7 +29,7 @@ pub struct ConsoleSession {
     pub name: Option<String>,
 }
 
-/// A session to begin.
+/// A session of a browser that is to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSession<'s> {
     /// A key of the transaction's tenant.
@@ -50,7 +50,7 @@ pub fn hash_token(token: &SessionToken) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Begins a session.
+/// Begins a session of a browser.
 pub async fn begin_session(tx: &mut TenantTx, new: &NewSession<'_>) -> Result<()> {
     let NewSession { key_id, token, name, lifetime, provider_session, sign_out_path } = *new;
     let hash = hash_token(token);
@@ -149,7 +149,7 @@ pub struct EndedProviderSession<'s> {
     pub ends_unnamed: bool,
 }
 
-/// Ends sessions of the transaction's tenant whose session at the identity provider has ended. Returns their number.
+/// Ends sessions of the transaction's tenant, because their session at the identity provider has ended. Returns their number.
 ///
 /// # Errors
 /// The database fails.

@@ -69,7 +69,7 @@ impl GuardedHttp {
         check_url(&Secret::new(address), &self.receivers, SECTION)
     }
 
-    /// Reads a JSON object.
+    /// Reads a JSON object from an address.
     ///
     /// # Errors
     /// [`FetchError`].

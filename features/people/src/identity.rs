@@ -30,7 +30,7 @@ pub enum GroupClaim {
     Absent,
     /// Microsoft Entra leaves the groups out of a token if there are more than 200.
     LeftOut,
-    /// Neither texts nor roles.
+    /// The claim has neither texts nor roles.
     Unreadable,
 }
 
@@ -97,8 +97,8 @@ fn is_left_out(claims: &Claims, name: &str) -> bool {
         || (name == "groups" && claims.get("hasgroups").is_some_and(|value| *value != Value::Bool(false)))
 }
 
-/// Returns the groups of a claim: a text, a list of texts or numbers, or an object whose members are roles with objects, as
-/// ZITADEL writes them.
+/// Returns the groups of a claim: a text, a list of texts or numbers, or an object with roles as its members and objects as
+/// their values, as ZITADEL writes them.
 fn read_groups(claim: &Value) -> Option<BTreeSet<String>> {
     match claim {
         Value::String(group) => Some(BTreeSet::from([group.clone()])),

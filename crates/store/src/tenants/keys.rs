@@ -155,7 +155,7 @@ pub async fn create_by(
     insert(tx, new, entropy, Some(maker)).await.map(Some)
 }
 
-/// Makes a key whose text is dropped: a person acts by it. `maker` is the key that set their identity provider. Unlike for
+/// Makes a key and drops its text: a person acts by it. `maker` is the key that set their identity provider. Unlike for
 /// [`create_by`], it may have ended: the provider stays unless the key is revoked with the keys that it made.
 pub async fn create_for_person(
     tx: &mut TenantTx,

@@ -57,7 +57,7 @@ pub struct NewSignIn {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 24)]
     pub session_hours: Option<i32>,
-    /// `true` sets a provider whose document cannot be read now; otherwise it is refused.
+    /// `true` sets a provider even if its document cannot be read now; otherwise it is refused.
     #[serde(default)]
     pub force: bool,
 }
@@ -66,8 +66,8 @@ pub struct NewSignIn {
 ///
 /// People of the tenant sign in to the console at it, by OpenID Connect with a code and PKCE. A person is the token's
 /// issuer and subject. Their groups decide their scopes, of which the request's own key must have each; no rule gives the
-/// scope `operator`. The sessions of people end, so that each signs in by the new settings. A provider whose document cannot
-/// be read is refused; with `force` it is set, and the answer says in `problem` what is wrong.
+/// scope `operator`. The sessions of people end, so that each signs in by the new settings. A provider is refused if its
+/// document cannot be read; with `force` it is set, and the answer says in `problem` what is wrong.
 #[utoipa::path(put, path = "/v1/sign-in", tag = "people", operation_id = "set_sign_in",
     request_body = NewSignIn,
     responses((status = 200, description = "The provider is set.", body = SignInState), Failures),
