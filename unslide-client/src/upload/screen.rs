@@ -44,7 +44,8 @@ impl Screen {
         bar.finish_and_clear();
         self.all.inc(1);
         let line = match result {
-            Ok(Sent::Known(_)) => "known before".to_owned(),
+            Ok(Sent::Known(objects)) if objects.is_empty() => "known before".to_owned(),
+            Ok(Sent::Known(objects)) => format!("known before: {}", send::describe_objects(objects)),
             Ok(Sent::New(objects)) => send::describe_objects(objects),
             Ok(Sent::Lacking) => "would be uploaded".to_owned(),
             Err(SendError::File(reason)) => format!("failed: {reason}"),

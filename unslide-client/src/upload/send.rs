@@ -124,7 +124,7 @@ async fn find_known(client: &Client, mach_o: &MachOFile) -> Result<Option<Vec<Bu
         let Some(object) = objects.find(|object| object.sha256 == *hash && object.status == "ready") else {
             return Ok(None);
         };
-        known.push(object);
+        known.push(BuiltObject { debug_id: object.debug_id.or(Some(*id)), ..object });
     }
     Ok(Some(known))
 }
