@@ -262,12 +262,20 @@ fn arguments_that_do_not_go_together_are_refused() {
 #[test]
 fn an_address_has_its_stacks_and_records_are_listed() {
     let folder = tempfile::tempdir().unwrap();
-    let (events, stacks, images) = files(&folder, &disk(&EVENTS));
+    let log = [
+        (2, 0x6000_0300, 100, 2),
+        (2, 0x6000_0200, 200, 2),
+        (16 | 88 << 24, 0x7000_0000, 4096, 3),
+        (4, 0x6000_0300, 0, 3),
+        (2, 0x6000_1000, 1000, 3),
+        (4, 0x5000_0000, 0, 3),
+    ];
+    let (events, stacks, images) = files(&folder, &disk(&log));
     let log = |arguments: &[&str]| {
         let common = ["malloc-log", "--layout", "disk", "--stacks", &stacks, "--images", &images, &events];
         run(&[&common[..], arguments].concat())
     };
-    let (code, output, error) = log(&["--json", "--address", "0x60000040"]);
+    let (code, output, error) = log(&["--json", "--address", "0x60000340"]);
     assert_eq!(code, Some(0), "{error}");
     let found: Value = serde_json::from_str(&output).unwrap();
     let records: Vec<Value> =
@@ -275,9 +283,9 @@ fn an_address_has_its_stacks_and_records_are_listed() {
     assert_eq!(records, [json!([1, "allocated"]), json!([4, "freed"])]);
     assert_eq!(found["records"][1]["functions"], json!(["Shop + 16416 (Shop)"]));
     assert_eq!(found["live_since"], Value::Null);
-    let (code, output, _) = log(&["--address", "0x60000010", "--address", "0x60000040"]);
+    let (code, output, _) = log(&["--address", "0x60001000", "--address", "0x60000340"]);
     assert_eq!(code, Some(0));
-    assert!(output.contains("0x60000010: live since event 5"), "{output}");
+    assert!(output.contains("0x60001000: live since event 5"), "{output}");
     assert!(output.contains("event 1 allocated it, thread 0x103:\n    Shop + 16400"), "{output}");
     let (code, output, _) = log(&["--address", "0x10"]);
     assert_eq!((code, output.as_str()), (Some(3), "0x10: the log has no memory at it\n"));
@@ -287,7 +295,7 @@ fn an_address_has_its_stacks_and_records_are_listed() {
     assert_eq!((&listed[1]["tag"], &listed[1]["kind"]), (&json!("IOSURFACE"), &json!("virtual")));
     let (_, output, _) = log(&["--list"]);
     assert_eq!(output.lines().count(), 7, "{output}");
-    for wrong in [&["--address", "60000010"][..], &["--list", "--at", "1", "--at", "2"]] {
+    for wrong in [&["--address", "60001000"][..], &["--list", "--at", "1", "--at", "2"]] {
         assert_eq!(log(wrong).0, Some(2), "{wrong:?}");
     }
 }

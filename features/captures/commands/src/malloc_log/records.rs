@@ -1,6 +1,5 @@
 //! Prints single records of a log: a list of them, or those about an address.
 
-use std::fmt::Write;
 use unslide_captures_formats::malloc::{AddressRecords, LogQuestion, MemoryKind, RecordRow, SortedByAddress};
 use unslide_cli::symbols::{Lacking, Library};
 use unslide_cli::{Console, Exit, Outcome, Table, note, say};
@@ -71,21 +70,20 @@ fn print_address(found: &AddressRecords, is_sorted: bool) {
     let allocated = records.iter().rev().find(|row| !is_freed(row));
     let freed = records.iter().rev().find(is_freed);
     for row in [allocated, freed].into_iter().flatten() {
-        say!("{}", stack_text(row));
+        stack_lines(row).iter().for_each(|line| say!("{line}"));
     }
 }
 
-fn stack_text(row: &RecordRow) -> String {
+/// Describes a stack, a line for each function.
+fn stack_lines(row: &RecordRow) -> Vec<String> {
     let thread = row.thread.as_deref().unwrap_or("unknown");
-    let mut text = format!("event {} {} it, thread {thread}:", row.record, row.event);
-    for function in row.functions.iter().take(SHOWN_FUNCTIONS) {
-        let _ = write!(text, "\n    {function}");
-    }
+    let mut lines = vec![format!("event {} {} it, thread {thread}:", row.record, row.event)];
+    lines.extend(row.functions.iter().take(SHOWN_FUNCTIONS).map(|function| format!("    {function}")));
     let more = row.functions.len().saturating_sub(SHOWN_FUNCTIONS);
     if more > 0 {
-        let _ = write!(text, "\n    and {more} more");
+        lines.push(format!("    and {more} more"));
     }
-    text
+    lines
 }
 
 fn record_table(rows: &[RecordRow]) -> Table {
@@ -129,8 +127,8 @@ mod tests {
             function: "f0".to_owned(),
             functions,
         };
-        let text = stack_text(&row);
-        assert!(text.starts_with("event 7 freed it, thread 0x103:\n    f0\n    f1\n"), "{text}");
-        assert!(text.ends_with("f39\n    and 10 more"), "{text}");
+        let lines = stack_lines(&row);
+        assert_eq!(lines[..2], ["event 7 freed it, thread 0x103:", "    f0"]);
+        assert_eq!((lines.len(), lines[41].as_str()), (42, "    and 10 more"));
     }
 }
