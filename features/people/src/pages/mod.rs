@@ -105,7 +105,7 @@ async fn find_provider(
     let provider = store::get_provider(&mut tx).await?;
     tx.rollback();
     if provider.is_some() {
-        assign_caller(&origin.extensions, api, Caller::Tenant(tenant.clone()))?;
+        assign_caller(&origin.extensions, api, Caller::Public(tenant.clone()))?;
     }
     Ok(provider)
 }

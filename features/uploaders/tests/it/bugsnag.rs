@@ -82,7 +82,7 @@ async fn forms_that_do_not_come_hold_no_request_and_an_address_has_two() {
     world.wait_for_metric(r#"unslide_api_in_flight{kind="requests"}"#, 0.0).await;
     let mut refused = String::new();
     begin_form(&world).await.read_to_string(&mut refused).await.ok();
-    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("one address may have 2"), "{refused}");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert_eq!(world.read_metric(r#"unslide_api_refused_total{limit="keyless_bodies"}"#), 1.0);
     assert_eq!(world.read_metric(r#"unslide_api_in_flight{kind="requests"}"#), 0.0);
     // A file before its key must come at a pace.
