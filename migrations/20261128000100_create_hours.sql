@@ -23,7 +23,7 @@ CREATE INDEX metric_hours_age ON metric_hours (hour);
 SELECT unslide_protect('metric_hours', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- As `session_days`, without the installations. Sessions that were counted before they came have a day and no hour.
-CREATE TABLE session_hours (
+CREATE TABLE session_hour_counts (
     tenant            text NOT NULL,
     app               text NOT NULL,
     -- The beginning of the hour in which the sessions began.
@@ -39,9 +39,9 @@ CREATE TABLE session_hours (
     crashed_users     bytea NOT NULL,
     PRIMARY KEY (tenant, app, hour, version)
 );
-CREATE INDEX session_hours_age ON session_hours (hour);
-SELECT unslide_protect('session_hours', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+CREATE INDEX session_hour_counts_age ON session_hour_counts (hour);
+SELECT unslide_protect('session_hour_counts', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 INSERT INTO purges (target, key, at_column) VALUES
     ('metric_hours', 'tenant, app, dimension, value, metric, hour, version', 'hour'),
-    ('session_hours', 'tenant, app, hour, version', 'hour');
+    ('session_hour_counts', 'tenant, app, hour, version', 'hour');

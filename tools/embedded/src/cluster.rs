@@ -3,7 +3,7 @@
 use crate::child::Child;
 use crate::error::{AtPath, Error};
 use crate::fetch::{Progress, fetch};
-use crate::kafka::{Node, start_node};
+use crate::kafka::{KafkaNode, start_node};
 use crate::place::private_folder;
 use crate::ports::free_port;
 use crate::random::cluster_id;
@@ -65,7 +65,7 @@ impl KafkaCluster {
     }
 
     fn start_one(&self, number: usize) -> Result<(), Error> {
-        let node = Node {
+        let node = KafkaNode {
             id: number + 1,
             listen: self.listens[number],
             advertised: self.listens[number],

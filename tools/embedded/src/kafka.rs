@@ -59,7 +59,7 @@ pub(crate) struct Kafka {
 }
 
 /// One node of a cluster.
-pub(crate) struct Node<'a> {
+pub(crate) struct KafkaNode<'a> {
     /// From 1.
     pub(crate) id: usize,
     pub(crate) listen: SocketAddr,
@@ -84,7 +84,7 @@ pub(crate) fn start(
     let listen = ports::address(listen, &folder.join("port"))?;
     let controller = ports::address(None, &folder.join("controller-port"))?;
     let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
-    let node = Node { id: 1, listen, advertised: bootstrap, controllers: &[controller], logins };
+    let node = KafkaNode { id: 1, listen, advertised: bootstrap, controllers: &[controller], logins };
     Ok(Kafka { child: start_node(jars, data, "kafka", &node, &cluster_id()?)?, listen, bootstrap })
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn start_node(
     jars: &Path,
     data: &Path,
     name: &str,
-    node: &Node<'_>,
+    node: &KafkaNode<'_>,
     cluster: &str,
 ) -> Result<Child, Error> {
     let (folder, log) = (data.join(name), data.join(format!("{name}.log")));
@@ -160,8 +160,8 @@ fn advertised(listen: SocketAddr) -> SocketAddr {
 }
 
 /// Paths are relative to the broker's working folder: no path can break the file's syntax.
-fn properties(node: &Node<'_>) -> String {
-    let Node { id, listen, advertised, controllers, logins } = node;
+fn properties(node: &KafkaNode<'_>) -> String {
+    let KafkaNode { id, listen, advertised, controllers, logins } = node;
     let (protocol, access) = match logins {
         [] => ("PLAINTEXT", String::new()),
         [first, ..] => ("SASL_PLAINTEXT", access(first, logins)),

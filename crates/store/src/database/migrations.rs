@@ -1,5 +1,6 @@
 //! The schema's history, part of the program.
 
+use super::lock_timeout::{LOCK_TIMEOUT, NO_TIMEOUT, set_lock_timeout};
 use super::partitioned_indexes;
 use crate::{Result, StoreError};
 use sqlx::error::DatabaseError;
@@ -11,10 +12,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unslide_model::Secret;
 
-/// How long a migration waits for a lock before it lets those go on that wait behind it.
-pub(super) const LOCK_TIMEOUT: &str = "2s";
-/// The value of `lock_timeout` for a statement that blocks no one while it waits.
-pub(super) const NO_TIMEOUT: &str = "0";
 /// Pause between two tries of a migration.
 const LOCK_TRY_BACKOFF: Duration = Duration::from_secs(1);
 /// How long a migration is tried altogether.
@@ -104,12 +101,6 @@ async fn run_until(
         tracing::warn!(error = %error, "a migration waits for transactions of others and is tried again");
         tokio::time::sleep(LOCK_TRY_BACKOFF).await;
     }
-}
-
-/// Sets how long the statements of a connection wait for a lock.
-pub(super) async fn set_lock_timeout(connection: &mut PgConnection, timeout: &str) -> Result<()> {
-    sqlx::query("SELECT set_config('lock_timeout', $1, false)").bind(timeout).execute(connection).await?;
-    Ok(())
 }
 
 /// Returns true if a migration found its table locked, or waited in a circle with a writer.

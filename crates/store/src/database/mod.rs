@@ -5,6 +5,7 @@ pub(crate) mod column;
 mod error;
 pub(crate) mod json;
 mod listen;
+mod lock_timeout;
 pub(crate) mod migrations;
 pub(crate) mod number;
 mod partitioned_indexes;

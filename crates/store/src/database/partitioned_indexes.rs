@@ -4,7 +4,7 @@
 //! partition has its part. The parts are built here, one after the other, each without a lock that writers wait for.
 //! Partitions that are made from then on have theirs from the beginning.
 
-use super::migrations::{LOCK_TIMEOUT, NO_TIMEOUT, set_lock_timeout};
+use super::lock_timeout::{LOCK_TIMEOUT, NO_TIMEOUT, set_lock_timeout};
 use crate::{Result, StoreError};
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgRow};

@@ -374,7 +374,7 @@ const UNDONE_ACTIONS: [&str; 5] =
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LeftChanges {
     /// The action, as the audit log has it.
-    #[schema(example = "alert_rule.create")]
+    #[schema(example = "group_view.create")]
     pub action: String,
     /// The first objects of the action, in most cases ids.
     #[schema(max_items = 5)]

@@ -160,7 +160,7 @@ impl Database {
             "capture_waits",
             "sessions",
             "session_days",
-            "session_hours",
+            "session_hour_counts",
             "metric_payloads",
             "metric_days",
             "metric_hours",

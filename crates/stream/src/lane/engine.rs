@@ -3,8 +3,8 @@
 use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor};
 use crate::error::StreamError;
 use crate::lane::assignment::context::LaneContext;
+use crate::lane::assignment::expulsion::{self, Expulsion};
 use crate::lane::assignment::membership;
-use crate::lane::assignment::rejoin::{self, Expulsion};
 use crate::lane::batch::queues::BatchQueues;
 use crate::lane::fatal_records::suspects::Trial;
 use crate::lane::poll::BUSY_POLL_INTERVAL;
@@ -60,7 +60,7 @@ impl<P: Processor> Engine<P> {
         runtime: tokio::runtime::Handle,
     ) -> Result<Engine<P>, LaneError> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
-        let consumer = rejoin::make_consumer(settings, &lane, &control, &observer)
+        let consumer = expulsion::make_consumer(settings, &lane, &control, &observer)
             .map_err(|e| failed(StreamError::from_kafka("making the lane's consumer", e)))?;
         consumer
             .subscribe(&lane.list_subscriptions())

@@ -168,7 +168,7 @@ async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCau
                  WHERE tenant = $1 AND day >= $2 AND day <= $8 AND ($3::text IS NULL OR app = $3)
                  UNION ALL
                  SELECT app, version, (hour AT TIME ZONE 'UTC')::date, hour, sessions, crashed, squares
-                 FROM session_hours
+                 FROM session_hour_counts
                  WHERE tenant = $1 AND hour > $9 AND hour <= $10 AND ($3::text IS NULL OR app = $3)) s
            CROSS JOIN LATERAL (SELECT 'crash_free:' || s.app || ':' || s.version || ':' || s.day) AS c (cause)
            WHERE s.sessions >= $4 AND s.sessions::float8 * s.sessions >= $4 * greatest(s.squares, s.sessions)::float8

@@ -37,7 +37,7 @@ async fn count(database: &TestDatabase, hour: OffsetDateTime, all: u32, bad: u32
         database.execute(&rows).await;
     }
     let sessions = format!(
-        "INSERT INTO session_hours (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
+        "INSERT INTO session_hour_counts (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
                                     background_memory, squares, users, crashed_users)
          VALUES ('acme', 'shop', to_timestamp({hour}), '2.0', {all}, {bad}, {bad}, 0, 0, {all}, '\\x{empty}', '\\x{empty}');
          INSERT INTO session_days (tenant, app, version, day, sessions, crashed, out_of_memory, squares, installations,
@@ -120,7 +120,7 @@ async fn an_hour_that_fails_fires_although_its_day_does_not_and_is_good_again_wi
     }
     database
         .execute(
-            "DELETE FROM metric_hours WHERE observations = 99; DELETE FROM session_hours WHERE sessions = 99",
+            "DELETE FROM metric_hours WHERE observations = 99; DELETE FROM session_hour_counts WHERE sessions = 99",
         )
         .await;
     count(&database, start() + Duration::HOUR, 120, 0).await;
@@ -165,7 +165,7 @@ async fn a_burn_rate_is_bad_in_both_windows() {
     assert_eq!(evaluate(&database, &rule).await, 0, "a peak is not yet what lasts");
     assert_eq!(evaluate(&database, &short).await, 1);
     // With 6 % of the five hours before it is 7.5.
-    database.execute("UPDATE metric_hours SET failed = 60 WHERE failed = 6; UPDATE session_hours SET crashed = 60 WHERE crashed = 6").await;
+    database.execute("UPDATE metric_hours SET failed = 60 WHERE failed = 6; UPDATE session_hour_counts SET crashed = 60 WHERE crashed = 6").await;
     database.wait(Duration::minutes(5));
     assert_eq!(evaluate(&database, &rule).await, 1);
     assert_eq!(evaluate(&database, &sessions).await, 1);

@@ -30,7 +30,7 @@ pub(super) fn counted_hour(at: OffsetDateTime, now: OffsetDateTime) -> Option<Of
 pub async fn purge_hours(store: &Store) -> Result<u64> {
     let before = store.now() - ROWS_RETENTION;
     let metrics = rows_before(store, "metric_hours", before).await?;
-    Ok(metrics + rows_before(store, "session_hours", before).await?)
+    Ok(metrics + rows_before(store, "session_hour_counts", before).await?)
 }
 
 #[cfg(test)]

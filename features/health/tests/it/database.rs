@@ -20,7 +20,7 @@ pub const APP: &str = "com.acme.shop";
 pub const TABLES: [&str; 8] = [
     "sessions",
     "session_days",
-    "session_hours",
+    "session_hour_counts",
     "metric_payloads",
     "metric_versions",
     "metric_days",

@@ -135,7 +135,7 @@ async fn rows_of_hours_go_after_two_days_and_are_of_one_tenant() {
     database.wait(Duration::hours(49));
     assert_eq!(purge_hours(&database.store).await.unwrap(), 0);
     database.wait(Duration::hours(2));
-    let rows = "SELECT (SELECT count(*) FROM metric_hours) + (SELECT count(*) FROM session_hours)";
+    let rows = "SELECT (SELECT count(*) FROM metric_hours) + (SELECT count(*) FROM session_hour_counts)";
     let kept = database.number(rows).await;
     assert!(kept > 1);
     assert_eq!(i64::try_from(purge_hours(&database.store).await.unwrap()).unwrap(), kept);

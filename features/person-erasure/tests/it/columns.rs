@@ -39,13 +39,13 @@ const KEPT: &[(&str, &str)] = &[
     ("session_days.installations", "a sketch"),
     ("session_days.sessions", "a count"),
     ("session_days.users", "a sketch"),
-    ("session_hours.crashed_users", "a sketch"),
-    ("session_hours.sessions", "a count"),
-    ("session_hours.users", "a sketch"),
+    ("session_hour_counts.crashed_users", "a sketch"),
+    ("session_hour_counts.sessions", "a count"),
+    ("session_hour_counts.users", "a sketch"),
     ("metric_payloads.device", "a model of devices"),
     ("sessions.device", "a model of devices"),
     ("console_sessions.provider_session", "who works with the service, while signed in"),
-    ("sign_in_providers.session_hours", "a setting of the console's sessions"),
+    ("sign_in_providers.session_hour_counts", "a setting of the console's sessions"),
 ];
 
 /// Parts of names of columns that may tell persons apart.

@@ -27,7 +27,7 @@ const WORDS: [(&str, &str); 45] = [
     ("health", "session event"),
     ("health", "session_days"),
     ("health", "metric_days"),
-    ("health", "session_hours"),
+    ("health", "session_hour_counts"),
     ("health", "metric_hours"),
     ("health", "metric payload"),
     ("health", "metricpayload"),

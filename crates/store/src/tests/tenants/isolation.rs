@@ -45,7 +45,7 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', '0a1b2c3d', now()::date, 'shop', '1.0', 1, 0);
      INSERT INTO key_erasures (id, tenant, key_id, range_begin, range_end, requested_by, requested_at, state)
      VALUES (md5('range')::uuid, 'acme', '0a1b2c3d', '2000-01-01', '2000-01-02', 'test', now(), 'searching');
-     INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at)
+     INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hour_counts, changed_at)
      VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
      INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
      SELECT 'acme', 'https://login.example.com', 's', id, now() FROM api_keys WHERE tenant = 'acme' LIMIT 1;
@@ -92,7 +92,7 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO metric_hours (tenant, app, dimension, value, metric, hour, version, observations, failed, squares, sampled,
                                sketch)
      VALUES ('acme', 'shop', '', '', 'launch_time', now(), '', 1, 0, 1, false, '');
-     INSERT INTO session_hours (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
+     INSERT INTO session_hour_counts (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
                                 background_memory, squares, users, crashed_users)
      VALUES ('acme', 'shop', now(), '', 1, 0, 0, 0, 0, 1, '', '')";
 

@@ -5,15 +5,12 @@
 //! apart: a member without a process is gone once its session is over.
 
 use crate::error::StreamError;
-use crate::lane::assignment::context::LaneContext;
+use crate::lane::assignment::expulsion::{Expulsion, make_consumer};
 use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
 use crate::lane::progress::AssignmentChecks;
-use crate::lane::{Control, LaneConfig, LaneError, Observer, Processor};
-use crate::read::waking::WakingConsumer;
-use crate::settings::Settings;
+use crate::lane::{LaneError, Processor};
 use rdkafka::consumer::Consumer;
-use rdkafka::error::{KafkaError, KafkaResult};
-use std::sync::Arc;
+use rdkafka::error::KafkaError;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -21,25 +18,6 @@ use tokio::time::Instant;
 const NAME_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// New consumers in a row, without a commit, after which the lane ends.
 const NEW_CONSUMERS_LIMIT: u32 = 5;
-
-/// A lane that the group has refused.
-pub(in crate::lane) struct Expulsion {
-    begun: Instant,
-    next_check: Instant,
-    /// When a member of this lane's name was first seen.
-    name_seen: Option<Instant>,
-}
-
-/// Makes the lane's consumer, which has not joined its group yet.
-pub(in crate::lane) fn make_consumer(
-    settings: &Settings,
-    lane: &LaneConfig,
-    control: &Control,
-    observer: &Arc<dyn Observer>,
-) -> KafkaResult<WakingConsumer<LaneContext>> {
-    let config = lane.consumer_config(settings, &lane.member_name(settings));
-    WakingConsumer::new(&config, LaneContext::new(Arc::clone(observer)), Arc::clone(&control.signal))
-}
 
 impl<P: Processor> Engine<P> {
     /// Drops all work and pauses, until [`Engine::try_rejoin`] has made another consumer.

@@ -24,7 +24,7 @@ pub(super) struct WatchedRow {
 }
 
 /// Returns the sessions of an app by the hour of their begin.
-pub(super) async fn session_hours(
+pub(super) async fn session_hour_counts(
     tx: &mut TenantTx,
     app: &str,
     version: Option<&str>,
@@ -34,7 +34,7 @@ pub(super) async fn session_hours(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT hour, sessions, crashed, out_of_memory, unexplained, background_memory, squares, users, crashed_users
-         FROM session_hours
+         FROM session_hour_counts
          WHERE tenant = $1 AND app = $2 AND hour >= $3 AND hour < $4 AND ($5::text IS NULL OR version = $5)
          ORDER BY hour DESC, version DESC LIMIT $6",
         tenant,

@@ -2,7 +2,9 @@
 //! metric has its quantiles without any.
 
 use super::comparison::{ChangeVerdict, MetricSums, share_change};
-use super::hours::{ValuePlace, WATCHED_ROWS_LIMIT, WatchedRow, read_hour_rows, session_days, session_hours};
+use super::hours::{
+    ValuePlace, WATCHED_ROWS_LIMIT, WatchedRow, read_hour_rows, session_days, session_hour_counts,
+};
 use super::{HealthFigures, HealthSums};
 use crate::store::metrics::{MetricDimension, read_sketch};
 use std::collections::BTreeMap;
@@ -234,7 +236,9 @@ async fn read_sessions(
     period: FigurePeriod,
 ) -> Result<BTreeMap<OffsetDateTime, WatchedSums>> {
     let sums = match period {
-        FigurePeriod::Hours(from, to) => session_hours(tx, query.app, query.version, (from, to)).await?,
+        FigurePeriod::Hours(from, to) => {
+            session_hour_counts(tx, query.app, query.version, (from, to)).await?
+        }
         FigurePeriod::Days(from, to) => session_days(tx, query.app, query.version, (from, to)).await?,
     };
     let watched = |sessions| WatchedSums { sessions, ..WatchedSums::default() };

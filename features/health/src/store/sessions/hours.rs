@@ -16,11 +16,11 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<SessionHourKey, DayDelta>)
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and returns their sketches; those of a new row are empty.
     let rows = sqlx::query!(
-        r#"INSERT INTO session_hours AS h (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
+        r#"INSERT INTO session_hour_counts AS h (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
                                            background_memory, squares, users, crashed_users)
            SELECT $1, n.app, n.hour, n.version, n.sessions, n.crashed, n.out_of_memory, n.unexplained,
                   n.background_memory, n.squares, $3, $3
-           FROM jsonb_populate_recordset(NULL::session_hours, $2) AS n
+           FROM jsonb_populate_recordset(NULL::session_hour_counts, $2) AS n
            ORDER BY n.app COLLATE "C", n.hour, n.version COLLATE "C"
            ON CONFLICT (tenant, app, hour, version) DO UPDATE
            SET sessions = h.sessions + EXCLUDED.sessions, crashed = h.crashed + EXCLUDED.crashed,
@@ -60,8 +60,8 @@ async fn write_sketches(tx: &mut TenantTx, changed: Vec<Value>) -> Result<()> {
     }
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE session_hours h SET users = n.users, crashed_users = n.crashed_users
-         FROM jsonb_populate_recordset(NULL::session_hours, $2) AS n
+        "UPDATE session_hour_counts h SET users = n.users, crashed_users = n.crashed_users
+         FROM jsonb_populate_recordset(NULL::session_hour_counts, $2) AS n
          WHERE h.tenant = $1 AND h.app = n.app AND h.hour = n.hour AND h.version = n.version",
         tenant,
         Value::Array(changed)
