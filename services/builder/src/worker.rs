@@ -79,12 +79,17 @@ pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, pl
 /// Leases a job for a place, after attempts that were no deaths were taken back. The extra place takes only a job of a tenant with no job under way.
 async fn lease_job(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
     let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
-    if let Err(error) = builder.lost_attempts.take_back(store).await {
-        tracing::debug!(error = %error, "an attempt could not be taken back yet");
-    }
+    take_attempts_back(builder).await;
     match place {
         Place::Own(_) => Ok(jobs::lease_jobs(store, kinds, name, lease, 1).await?.pop()),
         Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, builder.places.kinds(), name, lease).await,
+    }
+}
+
+/// Takes back the attempts that were no deaths. Those that the database does not hear of wait for the next call.
+async fn take_attempts_back(builder: &Builder) {
+    if let Err(error) = builder.lost_attempts.take_back(&builder.store).await {
+        tracing::debug!(error = %error, "an attempt could not be taken back yet");
     }
 }
 
@@ -291,7 +296,7 @@ async fn keep_lease(builder: &Builder, job: &JobLease) {
             Ok(Err(StoreError::LeaseLost(_))) => return,
             Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
             Err(_) => tracing::warn!(job.id = %job.id, "a heartbeat took too long"),
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => take_attempts_back(builder).await,
         }
     }
 }
