@@ -211,11 +211,11 @@ async fn the_page_of_versions_health_says_what_became_worse() {
     let hours = "/console/health/figure?app=com.example.shop&figure=launch_time_p95&version=1.1";
     assert!(list_links(&page.text).iter().any(|link| link == hours), "{}", page.text);
     let by_hour = browser.get(hours).await;
-    for words in ["The last 48 hours", "launch_time_p95 over time", ":00 UTC", "1.7 s", "200 observations"] {
+    for words in ["The last 48 hours", "launch_time_p95 over time", ":00 UTC", "1.8 s", "200 observations"] {
         assert!(by_hour.text.contains(words), "{words}: {}", by_hour.text);
     }
     let by_day = browser.get(&format!("{hours}&by=day")).await;
-    assert!(by_day.text.contains("The last 28 days") && by_day.text.contains("1.7 s"), "{}", by_day.text);
+    assert!(by_day.text.contains("The last 28 days") && by_day.text.contains("1.8 s"), "{}", by_day.text);
     let none = browser.get(&hours.replace("1.1", "9.9")).await;
     assert!(none.text.contains("Nothing of this figure came in the last 48 hours"), "{}", none.text);
     let unknown = browser.get(&hours.replace("launch_time_p95", "weight_p95")).await;
