@@ -6,6 +6,7 @@ use crate::lane::batch::gather::GatheredRecord;
 use crate::lane::batch::queues::PREPARATION_WAIT_TIMEOUT;
 use crate::lane::batch::slots::BatchSlot;
 use crate::lane::engine::Engine;
+use crate::lane::progress::BUSY_POLL_INTERVAL;
 use crate::record::Record;
 use rdkafka::Message;
 use rdkafka::consumer::Consumer;
@@ -15,8 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest time between two polls while something is under way.
-pub(super) const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time between two polls while no work is under way: the client reports when there is something
 /// to poll.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,8 +3,12 @@
 use crate::lane::LaneStatus;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// The longest time between two polls while something is under way.
+pub(super) const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Counts and times of the lane's work, and the channel of its status.
 pub(super) struct LaneProgress {

@@ -5,7 +5,7 @@ use crate::lane::assignment::membership;
 use crate::lane::batch::slots::Ready;
 use crate::lane::engine::Engine;
 use crate::lane::fatal_records::attempts::Attempts;
-use crate::lane::poll::BUSY_POLL_INTERVAL;
+use crate::lane::progress::BUSY_POLL_INTERVAL;
 use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
