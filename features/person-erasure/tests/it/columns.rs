@@ -45,7 +45,7 @@ const KEPT: &[(&str, &str)] = &[
     ("metric_payloads.device", "a model of devices"),
     ("sessions.device", "a model of devices"),
     ("console_sessions.provider_session", "who works with the service, while signed in"),
-    ("sign_in_providers.session_hour_counts", "a setting of the console's sessions"),
+    ("sign_in_providers.session_hours", "a setting of the console's sessions"),
 ];
 
 /// Parts of names of columns that may tell persons apart.

@@ -45,7 +45,7 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', '0a1b2c3d', now()::date, 'shop', '1.0', 1, 0);
      INSERT INTO key_erasures (id, tenant, key_id, range_begin, range_end, requested_by, requested_at, state)
      VALUES (md5('range')::uuid, 'acme', '0a1b2c3d', '2000-01-01', '2000-01-02', 'test', now(), 'searching');
-     INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hour_counts, changed_at)
+     INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at)
      VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
      INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
      SELECT 'acme', 'https://login.example.com', 's', id, now() FROM api_keys WHERE tenant = 'acme' LIMIT 1;
