@@ -148,7 +148,7 @@ async fn versions_and_hosts_are_told_for_their_tenant_alone() {
         let row = csv.text.split_terminator("\r\n").nth(1).unwrap();
         assert!(row.starts_with(&format!("{value},,,400.0,false,0.0,140.0,140.0,")), "{}", csv.text);
     }
-    world.get(&format!("{list}/model"), &acme).await.expect_problem(400, "invalid-parameter");
+    world.get(&format!("{list}/model"), &acme).await.expect_problem(404, "not-found");
     world.get(&format!("{list}/protocol"), &acme).await.expect_problem(404, "not-found");
     for path in [path, "/v1/apps/com.example.shop/network"] {
         world.get(path, &umbrella).await.expect_problem(404, "not-found");
