@@ -2,7 +2,7 @@
 
 use super::dimension::{KnownValues, MetricDimension, made_on, request_values};
 use super::hours::HourSums;
-use super::sums::{RowSums, read_sketch};
+use super::sums::{ROWS_AT_ONCE, RowSums};
 use super::versions::CountedPayload;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,11 +10,7 @@ use time::{Date, OffsetDateTime};
 use unslide_health_formats::{MetricName, RequestTiming};
 use unslide_model::QuantileSketch;
 use unslide_proto::event::GatewayEvent;
-use unslide_store::sql::json_bytes;
 use unslide_store::{Result, StoreError, TenantTx};
-
-/// Rows that one statement adds to.
-const ROWS_AT_ONCE: usize = 2_000;
 
 /// App, version, dimension, day, value and metric. Of all values together, the dimension and the value are empty.
 type RowKey = (String, String, &'static str, Date, String, &'static str);
@@ -153,12 +149,7 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&RowKey, &RowSums)]) -> Result<()>
         let dimension = MetricDimension::parse(&row.dimension).map_or("", MetricDimension::as_str);
         let key = (row.app, row.version, dimension, row.day, row.value, metric.as_str());
         let Ok(at) = sums.binary_search_by_key(&&key, |(key, _)| *key) else { continue };
-        let added = sums[at].1;
-        let mut whole = read_sketch(&row.sketch)?;
-        whole.merge(&added.sketch);
-        let mut columns = key_columns(&key);
-        columns["sketch"] = json_bytes(&whole.to_bytes()).into();
-        merged.push(columns);
+        merged.push(sums[at].1.add_sketch(key_columns(&key), &row.sketch)?);
     }
     write_sketches(tx, merged).await
 }

@@ -1,6 +1,6 @@
 //! Counts of metric payloads by app, version, hour and metric: for all values together, by host and by endpoint.
 
-use super::sums::{RowSums, read_sketch};
+use super::sums::{ROWS_AT_ONCE, RowSums};
 use super::versions::CountedPayload;
 use crate::store::hours::counted_hour;
 use serde_json::{Value, json};
@@ -9,11 +9,9 @@ use time::OffsetDateTime;
 use unslide_health_formats::MetricName;
 use unslide_model::QuantileSketch;
 use unslide_proto::event::GatewayEvent;
-use unslide_store::sql::{json_bytes, json_time};
+use unslide_store::sql::json_time;
 use unslide_store::{Result, TenantTx};
 
-/// Rows that one statement adds to.
-const ROWS_AT_ONCE: usize = 2_000;
 /// The dimensions that are counted by hour: those that rules watch. All values together have none.
 const HOURLY_DIMENSIONS: [&str; 3] = ["", "endpoint", "host"];
 
@@ -86,11 +84,7 @@ async fn add_part(tx: &mut TenantTx, sums: &[(&HourKey, &RowSums)]) -> Result<()
     for row in rows {
         let key = (row.app, row.dimension, row.value, row.metric, row.hour, row.version);
         let Ok(at) = sums.binary_search_by_key(&&key, |(key, _)| *key) else { continue };
-        let mut whole = read_sketch(&row.sketch)?;
-        whole.merge(&sums[at].1.sketch);
-        let mut columns = key_columns(&key);
-        columns["sketch"] = json_bytes(&whole.to_bytes()).into();
-        merged.push(columns);
+        merged.push(sums[at].1.add_sketch(key_columns(&key), &row.sketch)?);
     }
     write_sketches(tx, merged).await
 }

@@ -3,7 +3,11 @@
 use serde_json::Value;
 use unslide_health_formats::WEIGHT_UNIT;
 use unslide_model::QuantileSketch;
+use unslide_store::sql::json_bytes;
 use unslide_store::{Result, StoreError};
+
+/// Rows that one statement adds to.
+pub(super) const ROWS_AT_ONCE: usize = 2_000;
 
 /// Sums that a batch adds to one row.
 #[derive(Default)]
@@ -34,6 +38,14 @@ impl RowSums {
         columns["squares"] = self.squares.into();
         columns["sampled"] = self.sampled.into();
         columns
+    }
+
+    /// Adds the column with the sketch of a stored row and these sums to those of the row's key.
+    pub(super) fn add_sketch(&self, mut columns: Value, stored: &[u8]) -> Result<Value> {
+        let mut whole = read_sketch(stored)?;
+        whole.merge(&self.sketch);
+        columns["sketch"] = json_bytes(&whole.to_bytes()).into();
+        Ok(columns)
     }
 }
 
