@@ -33,7 +33,7 @@ impl MemoryCounts {
 
 /// Counts that a batch adds to one row.
 #[derive(Default)]
-pub struct DayDelta {
+pub struct SessionDelta {
     sessions: i64,
     crashed: i64,
     memory: MemoryCounts,
@@ -44,13 +44,13 @@ pub struct DayDelta {
 /// Counts that a batch adds to rows of days, and of the hours that are kept.
 #[derive(Default)]
 pub struct SessionDeltas {
-    pub days: BTreeMap<DayKey, DayDelta>,
-    pub hours: BTreeMap<SessionHourKey, DayDelta>,
+    pub days: BTreeMap<DayKey, SessionDelta>,
+    pub hours: BTreeMap<SessionHourKey, SessionDelta>,
 }
 
 impl SessionDeltas {
     /// Applies a change to the counts of a day, and to those of the hour of a session if it counts.
-    pub fn change(&mut self, key: DayKey, hour: Option<OffsetDateTime>, change: impl Fn(&mut DayDelta)) {
+    pub fn change(&mut self, key: DayKey, hour: Option<OffsetDateTime>, change: impl Fn(&mut SessionDelta)) {
         if let Some(hour) = hour {
             let (app, version, _) = &key;
             change(self.hours.entry((app.clone(), hour, version.clone())).or_default());
@@ -97,7 +97,7 @@ pub struct CountedSession<'a> {
     pub weight: i64,
 }
 
-impl DayDelta {
+impl SessionDelta {
     /// Returns the counts as columns of a row, added to those of its key.
     pub(super) fn add_columns(&self, mut columns: Value) -> Value {
         columns["sessions"] = self.sessions.into();
@@ -159,7 +159,7 @@ pub fn read_sketch(bytes: &[u8]) -> Result<DistinctSketch> {
 }
 
 /// Adds to the counts, in the order of their keys.
-pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Result<()> {
+pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, SessionDelta>) -> Result<()> {
     if deltas.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Counts of sessions by app, version and hour.
 
-use super::days::{DayDelta, SessionHourKey, read_sketch};
+use super::days::{SessionDelta, SessionHourKey, read_sketch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unslide_model::DistinctSketch;
@@ -8,7 +8,7 @@ use unslide_store::sql::{json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
 
 /// Adds to the counts, in the order of their keys.
-pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<SessionHourKey, DayDelta>) -> Result<()> {
+pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<SessionHourKey, SessionDelta>) -> Result<()> {
     if deltas.is_empty() {
         return Ok(());
     }
