@@ -14,7 +14,7 @@ use unslide_model::{DistinctSketch, QuantileSketch};
 /// The time between two evaluations, and a little more.
 const NEXT_EVALUATION: Duration = Duration::minutes(5);
 
-fn figure(name: &str, comparison: FigureComparison) -> WatchedFigure {
+pub fn figure(name: &str, comparison: FigureComparison) -> WatchedFigure {
     WatchedFigure {
         name: name.to_owned(),
         comparison,
@@ -29,7 +29,7 @@ fn figure(name: &str, comparison: FigureComparison) -> WatchedFigure {
     }
 }
 
-async fn make_rule(database: &TestDatabase, figure: WatchedFigure, threshold: f64) -> AlertRule {
+pub async fn make_rule(database: &TestDatabase, figure: WatchedFigure, threshold: f64) -> AlertRule {
     let (app, threshold) = (Some("shop".to_owned()), Some(threshold));
     let usual = new_rule(AlertCondition::Figure);
     made(database, &NewAlertRule { app, threshold, figure: Some(figure), ..usual }).await
@@ -54,7 +54,7 @@ async fn evaluate(database: &TestDatabase, rule: &AlertRule) -> u64 {
     evaluate_now(database, rule).await
 }
 
-async fn evaluate_now(database: &TestDatabase, rule: &AlertRule) -> u64 {
+pub async fn evaluate_now(database: &TestDatabase, rule: &AlertRule) -> u64 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let raised = evaluate_rule(&mut tx, rule.id).await.unwrap();
     let escalated = escalate_due(&mut tx, rule.id).await.unwrap();
@@ -68,8 +68,13 @@ async fn list_all(database: &TestDatabase) -> Vec<AlertFiring> {
 }
 
 async fn headlines(database: &TestDatabase, rule: &AlertRule) -> Vec<String> {
+    event_column(database, rule, "headline").await
+}
+
+/// Returns a column of each event of a rule, the oldest first.
+pub async fn event_column(database: &TestDatabase, rule: &AlertRule, column: &str) -> Vec<String> {
     let query =
-        format!("SELECT headline FROM alert_events WHERE rule = '{}' ORDER BY occurred_at, cause", rule.id);
+        format!("SELECT {column} FROM alert_events WHERE rule = '{}' ORDER BY occurred_at, cause", rule.id);
     database.rows(&query).await.iter().map(|row| sqlx::Row::get(row, 0)).collect()
 }
 
