@@ -128,6 +128,7 @@ fn list_rights(rule: &Value) -> Vec<Right> {
                 Some("Write") => operations::RD_KAFKA_ACL_OPERATION_WRITE,
                 Some("Create") => operations::RD_KAFKA_ACL_OPERATION_CREATE,
                 Some("Delete") => operations::RD_KAFKA_ACL_OPERATION_DELETE,
+                Some("Alter") => operations::RD_KAFKA_ACL_OPERATION_ALTER,
                 Some("Describe") => operations::RD_KAFKA_ACL_OPERATION_DESCRIBE,
                 Some("DescribeConfigs") => operations::RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS,
                 other => panic!("{other:?} is no operation"),

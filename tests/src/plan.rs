@@ -79,6 +79,8 @@ pub enum Fault {
     Corrupt,
     /// The disk of the worker's cache is full for a while.
     FullDisk,
+    /// Its topics get more partitions.
+    AddPartitions,
 }
 
 /// A fault at its time.
@@ -139,13 +141,13 @@ const BUILDER: [Choice; 3] = [
     (Fault::Freeze, 1, span_seconds(1, 10)),
 ];
 const API: [Choice; 2] = [(Fault::Kill, 3, span_seconds(0, 3)), (Fault::Remove, 1, span_seconds(0, 3))];
-// No orderly restart: the only broker takes the leaders away from its partitions before it ends, and
-// drops the markers of a transaction that is committed in between. See `faults::between_commits`.
-const KAFKA: [Choice; 4] = [
+const KAFKA: [Choice; 6] = [
     (Fault::Cut, 4, span_seconds(0, 0)),
     (Fault::Unreachable, 2, span_seconds(1, 6)),
     (Fault::Freeze, 2, span_seconds(1, 8)),
+    (Fault::Restart, 1, span_seconds(0, 1)),
     (Fault::Crash, 3, span_seconds(0, 1)),
+    (Fault::AddPartitions, 2, span_seconds(0, 0)),
 ];
 const POSTGRES: [Choice; 6] = [
     (Fault::Cut, 4, span_seconds(0, 0)),

@@ -28,6 +28,7 @@ pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
 pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use topics::admin;
 pub use topics::group_lag::{group_lag, read_group_offsets};
+pub use topics::partitions::{PartitionCount, add_partitions, count_workers};
 pub use topics::topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};
 pub use write::byte_bound::ByteBound;
 pub use write::fenced::{FencedProducer, NotSent};

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex as Plain;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -40,6 +41,8 @@ pub struct World {
     pub folder: std::path::PathBuf,
     /// True where workers have a disk of their own, which can be filled.
     pub disks: bool,
+    /// The partitions that its topics of reports were given last.
+    pub partitions: AtomicUsize,
     begin: Instant,
     /// The processes of the service that are to run now.
     wanted: Plain<BTreeSet<String>>,
@@ -101,6 +104,7 @@ impl World {
             receivers,
             folder: folder.to_path_buf(),
             disks: binary::can_mount(),
+            partitions: AtomicUsize::new(4),
             begin: Instant::now(),
             wanted: Plain::default(),
             symbolizers: Plain::default(),

@@ -18,7 +18,7 @@ use unslide_store::{Store, StoreError};
 use unslide_stream::access::{
     AccessFinding, AccessOutcome, AccessRule, KafkaLogin, NamePattern, check_access,
 };
-use unslide_stream::{StreamError, admin};
+use unslide_stream::{StreamError, admin, count_workers};
 
 /// How long one server may take to answer all that it is asked.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -95,6 +95,7 @@ async fn check_kafka(settings: &unslide_stream::Settings, logins: &[KafkaLogin])
     // Without the rights the settings of topics cannot be read.
     if results.iter().all(|result| !matches!(result, CheckResult::Missing(_))) {
         results.extend(check_topics(settings, logins).await);
+        results.extend(check_partitions(settings, logins).await);
     }
     results
 }
@@ -110,6 +111,26 @@ async fn check_topics(settings: &unslide_stream::Settings, logins: &[KafkaLogin]
     let settings = unslide_stream::Settings { tenant_topics, ..settings.clone() };
     Some(match admin::verify_topics(&settings).await {
         Ok(()) => CheckResult::Ok("Kafka: every topic has the settings that it needs".to_owned()),
+        Err(error) => CheckResult::Missing(format!("Kafka: {}", format_causes(&error))),
+    })
+}
+
+/// Warns if symbolizers have nothing to do because their topic has too few partitions.
+async fn check_partitions(settings: &unslide_stream::Settings, logins: &[KafkaLogin]) -> Option<CheckResult> {
+    if !logins.contains(&KafkaLogin::Symbolizer) {
+        return None;
+    }
+    let input = settings.topic_names().input;
+    Some(match count_workers(settings).await {
+        Ok((workers, partitions)) if workers > partitions => CheckResult::Warning(format!(
+            "Kafka: {workers} symbolizers share the {partitions} partitions of {input}: {} of them have no work. Add partitions: \
+             unslide migrate --topics --partitions {}",
+            workers - partitions,
+            workers * 2
+        )),
+        Ok((workers, partitions)) => CheckResult::Ok(format!(
+            "Kafka: {input} has {partitions} partitions for {workers} symbolizers that run now"
+        )),
         Err(error) => CheckResult::Missing(format!("Kafka: {}", format_causes(&error))),
     })
 }

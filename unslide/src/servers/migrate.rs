@@ -6,7 +6,7 @@ use crate::servers::logins::{self, AclArguments};
 use unslide_indexer::Reset;
 use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};
-use unslide_stream::admin;
+use unslide_stream::{PartitionCount, add_partitions, admin};
 
 /// Arguments of `unslide migrate`: the database, the topics and the logins.
 #[derive(Args)]
@@ -16,6 +16,9 @@ pub struct Arguments {
     /// Create the Kafka topics as well
     #[arg(long)]
     topics: bool,
+    /// Give the topics of reports, enriched reports, sessions and metrics at least this many partitions, while services run
+    #[arg(long, requires = "topics", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    partitions: Option<u16>,
     /// After Kafka was lost or restored: have every tenant announced to the workers again, and put
     /// positions of the indexer that lie outside their topics to the topics' beginnings
     #[arg(long, requires = "topics")]
@@ -24,7 +27,7 @@ pub struct Arguments {
     access: AclArguments,
 }
 
-/// Applies the migrations and, with `--topics`, creates the topics. A second run changes nothing.
+/// Applies the migrations and, with `--topics`, creates the topics, or adds partitions to them. A second run changes nothing.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.access.acls {
         return logins::print_rules(&configuration::load_kafka(&arguments.configured)?, &arguments.access);
@@ -42,11 +45,25 @@ pub fn run(arguments: &Arguments) -> Outcome {
                 say!("topic {topic}: {}", created.as_str());
             }
         }
+        if let Some(partitions) = arguments.partitions {
+            let added = add_partitions(&administration.kafka, partitions.into()).await;
+            for count in added.map_err(|error| boot::kafka_failed(&administration.kafka, error))? {
+                say!("topic {}: {}", count.topic, describe_change(&count));
+            }
+        }
         if arguments.recover {
             recover_installation(&administration).await?;
         }
         Ok(Exit::Ready)
     })
+}
+
+fn describe_change(count: &PartitionCount) -> String {
+    let PartitionCount { before, after, .. } = count;
+    if before == after {
+        return format!("{before} partitions, as before");
+    }
+    format!("from {before} to {after} partitions")
 }
 
 /// Creates the error for a failure of either server, with its address.

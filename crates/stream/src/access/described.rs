@@ -180,6 +180,7 @@ fn parse_operation(number: u32) -> Option<AccessOperation> {
         (native::RD_KAFKA_ACL_OPERATION_WRITE, AccessOperation::Write),
         (native::RD_KAFKA_ACL_OPERATION_CREATE, AccessOperation::Create),
         (native::RD_KAFKA_ACL_OPERATION_DELETE, AccessOperation::Delete),
+        (native::RD_KAFKA_ACL_OPERATION_ALTER, AccessOperation::Alter),
         (native::RD_KAFKA_ACL_OPERATION_DESCRIBE, AccessOperation::Describe),
         (native::RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS, AccessOperation::DescribeConfigs),
     ]

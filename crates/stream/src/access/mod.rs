@@ -111,7 +111,7 @@ pub enum NamePattern {
     Prefixed,
 }
 
-/// An operation, by Kafka's name. `Describe` comes with `Read`, `Write` and `Delete`.
+/// An operation, by Kafka's name. `Describe` comes with `Read`, `Write`, `Delete` and `Alter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum AccessOperation {
     /// To fetch records, or to be a member of a group.
@@ -122,6 +122,8 @@ pub enum AccessOperation {
     Create,
     /// To delete topics.
     Delete,
+    /// To add partitions to a topic.
+    Alter,
     /// To see that it exists, and its offsets.
     Describe,
     /// To read a topic's settings.
@@ -137,6 +139,7 @@ impl AccessOperation {
             AccessOperation::Write => "Write",
             AccessOperation::Create => "Create",
             AccessOperation::Delete => "Delete",
+            AccessOperation::Alter => "Alter",
             AccessOperation::Describe => "Describe",
             AccessOperation::DescribeConfigs => "DescribeConfigs",
         }
@@ -223,7 +226,7 @@ const LANE_GROUPS: &[&str] = &[LIVE_GROUP, RETRY_GROUP, "unslide.resymbolicate"]
 /// The list. A service reads the settings of every topic before it starts, also of those that it does not
 /// read.
 const LIST: &[Listed] = {
-    use AccessOperation::{Create, Delete, Describe, DescribeConfigs, Read, Write};
+    use AccessOperation::{Alter, Create, Delete, Describe, DescribeConfigs, Read, Write};
     use KafkaLogin::{Api, Audit, Builder, Gateway, Indexer, Keda, Migrate, Symbolizer};
     &[
         for_topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
@@ -288,7 +291,8 @@ const LIST: &[Listed] = {
         tenant_topics(Indexer, &[OUTPUT], &[Read, DescribeConfigs]),
         tenant_topics(Indexer, &[INPUT], &[Describe, DescribeConfigs]),
         for_groups(Indexer, &[POSITIONED_GROUP, SCAN_GROUP, LIVE_GROUP], &[Describe]),
-        for_topics(Migrate, ALL_TOPICS, &[Create, Describe]),
+        for_topics(Migrate, GROWING_TOPICS, &[Create, Alter]),
+        for_topics(Migrate, OTHER_TOPICS, &[Create, Describe]),
         tenant_topics(Migrate, &[INPUT, OUTPUT], &[Create, Describe]),
         for_topics(
             Audit,
@@ -307,12 +311,10 @@ const LIST: &[Listed] = {
     ]
 };
 
-/// Every topic that a migration makes.
-const ALL_TOPICS: &[&str] = &[
-    INPUT,
-    OUTPUT,
-    SESSIONS,
-    METRICS,
+/// The topics that a migration makes, and gives more partitions on demand.
+const GROWING_TOPICS: &[&str] = &[INPUT, OUTPUT, SESSIONS, METRICS];
+/// The other topics that a migration makes.
+const OTHER_TOPICS: &[&str] = &[
     ALERTS,
     RETRY_1S,
     RETRY_10S,
@@ -375,20 +377,21 @@ mod tests {
         let lanes = [LIVE, RETRY, RESYMBOLICATE];
         assert_eq!(LANE_GROUPS, lanes.map(|lane| lanes::consumer_group("", lane)));
         assert_eq!(LANE_TRANSACTIONS, lanes.map(|lane| format!("unslide.{lane}.")));
-        let made: Vec<&str> = ALL_TOPICS.to_vec();
+        let made = [GROWING_TOPICS, OTHER_TOPICS].concat();
         assert_eq!(made, unslide_proto::topics::TopicNames::default().all());
     }
 
     #[test]
     fn no_right_is_listed_twice_and_none_that_comes_with_another() {
-        use AccessOperation::{Delete, Describe, Read, Write};
+        use AccessOperation::{Alter, Delete, Describe, Read, Write};
         let mut seen = BTreeSet::new();
         for rule in access_rules(&settings("")) {
             for name in &rule.names {
                 let whole = format!("{:?} {:?} {:?} {name}", rule.login, rule.resource, rule.pattern);
                 assert!(seen.insert(whole.clone()), "{whole}");
             }
-            let implied = rule.operations.iter().any(|operation| matches!(operation, Read | Write | Delete));
+            let implies = |operation: &AccessOperation| matches!(operation, Read | Write | Delete | Alter);
+            let implied = rule.operations.iter().any(implies);
             assert!(!(implied && rule.operations.contains(&Describe)), "{rule:?}");
         }
     }

@@ -102,13 +102,13 @@ impl Created {
     }
 }
 
-fn create_client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
+pub(super) fn create_client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
     let config = settings.require_valid()?.base_config();
     let made = config.create_with_context(Logging);
     Ok(Arc::new(made.map_err(|e| StreamError::from_kafka("making the admin client", e))?))
 }
 
-fn admin_options() -> AdminOptions {
+pub(super) fn admin_options() -> AdminOptions {
     AdminOptions::new()
         .request_timeout(Some(BROKER_REQUEST_TIMEOUT))
         .operation_timeout(Some(BROKER_REQUEST_TIMEOUT))
@@ -232,7 +232,7 @@ async fn list_matching(
     Ok(names)
 }
 
-async fn fetch_metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
+pub(super) async fn fetch_metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
     let asker = Arc::clone(client);
     let listed = tokio::task::spawn_blocking(move || list_topics(asker.inner())).await;
     listed.map_err(|_| StreamError::Ended("metadata".to_owned()))?

@@ -2,4 +2,5 @@
 
 pub mod admin;
 pub(super) mod group_lag;
+pub(super) mod partitions;
 pub(super) mod topic_facts;

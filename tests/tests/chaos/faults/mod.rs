@@ -12,6 +12,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -161,6 +162,7 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
             sleep(lasts).await;
             signal(&processes, Signal::SIGCONT);
         }
+        (Fault::AddPartitions, _) => add_partitions(world).await,
         (Fault::Restart | Fault::Crash, Target::Kafka | Target::Postgres) => {
             let which = if target == Target::Kafka { Server::Kafka } else { Server::Postgres };
             let restarted = Arc::clone(world);
@@ -176,6 +178,23 @@ async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duratio
             world.start_objects().await;
         }
     }
+}
+
+/// Adds partitions as an operator does, who tries again while a server is away.
+async fn add_partitions(world: &World) {
+    let wanted = world.partitions.fetch_add(2, Ordering::Relaxed) + 2;
+    for _ in 0..60 {
+        let installation = world.installation.lock().await;
+        let arguments = ["migrate", "--topics", "--partitions", &wanted.to_string()];
+        let (status, said, _) = tokio::task::block_in_place(|| installation.run_command(&arguments));
+        drop(installation);
+        if status == 0 {
+            let changed = said.lines().filter(|line| line.contains(" partitions")).collect::<Vec<_>>();
+            return world.note(&changed.join(", "));
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    panic!("the topics do not get {wanted} partitions");
 }
 
 /// Lets PostgreSQL take no writes, or take them again, in all sessions from their next transaction on.

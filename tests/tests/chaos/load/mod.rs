@@ -239,7 +239,7 @@ pub async fn run(
     clients: &BTreeMap<String, Client>,
     (records, length): (usize, Duration),
 ) -> Truth {
-    let (topic, partitions) = (world.installation.lock().await.topic_name("crash.reports"), 4);
+    let topic = world.installation.lock().await.topic_name("crash.reports");
     let producer: FutureProducer = ClientConfig::new()
         .set("bootstrap.servers", world.kafka_proxy.address().to_string())
         .set("enable.idempotence", "true")
@@ -248,6 +248,8 @@ pub async fn run(
         .set("message.max.bytes", "30000000")
         .set("queue.buffering.max.kbytes", HELD_KILOBYTES)
         .set("linger.ms", "5")
+        // It writes soon to partitions that are added.
+        .set("topic.metadata.refresh.interval.ms", "1000")
         .create()
         .expect("a producer");
     let mut generator = Generator { dice, apps, numbers: BTreeMap::new(), earlier: Vec::new() };
@@ -261,14 +263,14 @@ pub async fn run(
     for number in 0..records {
         sleep_until(begin + length.mul_f64(number as f64 / records as f64)).await;
         let message = if deadly.contains(&number) { generator.deadly() } else { generator.message() };
-        let partition = i32::try_from(generator.dice.number_below(partitions)).expect("small");
+        let key = generator.dice.number_below(1 << 32).to_string();
         let permit = Arc::clone(&room).acquire_owned().await.expect("open");
         let (producer, topic) = (producer.clone(), topic.clone());
         let client = message.tenant.as_ref().and_then(|tenant| clients.get(tenant)).cloned();
         sends.spawn(async move {
             let message = match client.filter(|_| message.http) {
                 Some(client) => over_http(client, message).await,
-                None => over_kafka(&producer, &topic, partition, message).await,
+                None => over_kafka(&producer, &topic, &key, message).await,
             };
             drop(permit);
             message
@@ -296,12 +298,12 @@ impl Truth {
     }
 }
 
-async fn over_kafka(producer: &FutureProducer, topic: &str, partition: i32, message: Message) -> Message {
+async fn over_kafka(producer: &FutureProducer, topic: &str, key: &str, message: Message) -> Message {
     let mut headers = OwnedHeaders::new();
     if let Some(tenant) = &message.tenant {
         headers = headers.insert(Header { key: "tenant", value: Some(tenant) });
     }
-    let record = FutureRecord::<(), [u8]>::to(topic).partition(partition).headers(headers);
+    let record = FutureRecord::<str, [u8]>::to(topic).key(key).headers(headers);
     let sent = producer.send(record.payload(&message.value), Duration::from_secs(600)).await;
     sent.unwrap_or_else(|(error, _)| panic!("{}: Kafka does not take it: {error}", message.kind));
     message
