@@ -401,13 +401,13 @@ def run_config_check(binary, what, environment, arguments):
 
 
 def check_metrics():
-    """What services register, the table of operations.md, and what a dashboard or an alert uses, are the same metrics."""
+    """What services register, the table of monitoring.md, and what a dashboard or an alert uses, are the same metrics."""
     named = r"unslide_(?:api|build_info|builder|cpu|memory|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
     registrations = rf'"({named})",\s*(?:help: )?"|const [A-Z_]*METRIC: &str = "({named})";'
     sources = text_of("services") + text_of("crates") + text_of("features")
     registered = {name or constant for name, constant in re.findall(registrations, sources)}
-    table = set(re.findall(rf"^\| `({named})` \|", (TOP / "docs/operations.md").read_text(), re.M))
-    expect(table == registered, f"operations: the table of metrics and the sources differ by {sorted(table ^ registered)}")
+    table = set(re.findall(rf"^\| `({named})` \|", (TOP / "docs/monitoring.md").read_text(), re.M))
+    expect(table == registered, f"monitoring: the table of metrics and the sources differ by {sorted(table ^ registered)}")
     folder = TOP / "deploy/observability"
     text = (folder / "alerts.yaml").read_text() + (folder / "dashboard.json").read_text()
     used = {re.sub(r"(_seconds)_(bucket|sum|count)$", r"\1", name) for name in re.findall(named, text)}
@@ -481,22 +481,22 @@ def check_scrapes():
 
 
 def check_runbook():
-    """The commands of the runbook: what they apply is there, and waits say for how long."""
-    text = (TOP / "docs/operations.md").read_text()
+    """The commands of the installation: what they apply is there, and waits say for how long."""
+    text = (TOP / "docs/install.md").read_text()
     applied = re.findall(r"kubectl apply -k (\S+)", text)
-    expect(len(applied) == 2, f"operations: applies {applied}")
+    expect(len(applied) == 2, f"install: applies {applied}")
     for folder in applied:
         there = (TOP / folder / "kustomization.yaml").exists()
-        expect(there and "overlays/" in folder, f"operations: {folder} is no overlay")
+        expect(there and "overlays/" in folder, f"install: {folder} is no overlay")
     for command in re.findall(r"kubectl .*\bwait\b.*", text):
-        expect("--timeout=" in command, f"operations: waits for 30 s only: {command}")
+        expect("--timeout=" in command, f"install: waits for 30 s only: {command}")
     (overlay,) = documents(KUBERNETES / "overlays/production/kustomization.yaml")
     made = re.search(r"kubectl create namespace\s+(\w+)", text)
-    expect(made and made[1] == overlay["namespace"], "operations: nobody makes the overlay's namespace")
+    expect(made and made[1] == overlay["namespace"], "install: nobody makes the overlay's namespace")
     compose = yaml.safe_load((TOP / "docker-compose.yml").read_text())
     for statement in compose["configs"]["roles"]["content"].splitlines():
         told = re.sub(r"'.*'", "'…'", statement)
-        expect(told in text, f"operations: does not say {told}")
+        expect(told in text, f"install: does not say {told}")
 
 
 def check_writers():

@@ -139,7 +139,7 @@ def dwarf_files(folder):
 
 
 def bundle_id(app, version, build, bundle="main.jsbundle"):
-    """Returns the debug id of a JavaScript bundle of an app for iOS (docs/formats.md#javascript)."""
+    """Returns the debug id of a JavaScript bundle of an app for iOS (docs/javascript.md#bundles)."""
     namespace = uuid.UUID("5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90")
     return str(uuid.uuid5(namespace, "\n".join((app, "ios", version, build, bundle))))
 

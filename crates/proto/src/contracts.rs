@@ -9,7 +9,7 @@
 //!   earlier fields stay unchanged; only a length around them may grow.
 //! * Any other change needs a new version: a package `v2` beside `v1`, and readers of both.
 //!
-//! `docs/formats.md` and `proto/README.md` explain the names; change them at the same time.
+//! `docs/output.md` and `proto/README.md` explain the names; change them at the same time.
 
 use crate::report::{
     BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,

@@ -1,4 +1,4 @@
-//! The database is restored to an earlier moment, and Kafka and object storage are as they were: what operations.md says of
+//! The database is restored to an earlier moment, and Kafka and object storage are as they were: what backup.md says of
 //! that, step by step.
 
 use serde_json::Value;

@@ -81,7 +81,7 @@ mod tests {
     use std::fmt::Write as _;
     use unslide_stream::access::NamePattern;
 
-    /// The table of docs/operations.md.
+    /// The table of docs/install.md.
     fn table() -> String {
         let settings = Settings { tenant_topics: true, ..Settings::default() };
         let mut table = "| login | may | topics, groups and transactional ids |\n|---|---|---|\n".to_owned();
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_table_of_the_documentation_is_the_list() {
         let table = table();
-        assert!(page("docs/operations.md").contains(&table), "the table of logins has to be:\n{table}");
+        assert!(page("docs/install.md").contains(&table), "the table of logins has to be:\n{table}");
     }
 
     #[test]

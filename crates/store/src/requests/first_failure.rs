@@ -2,6 +2,7 @@
 
 use crate::{Result, StoreError};
 use std::fmt::Display;
+use unslide_model::format_causes;
 
 /// The first failure among several owners, so that the others are processed all the same.
 #[derive(Default)]
@@ -18,7 +19,7 @@ impl FirstFailure {
             StoreError::TenantDeleted => {}
             error if error.is_outage() => return Err(error),
             error => {
-                tracing::error!(tenant = %owner, ?error, "one tenant's reports could not be requested; those of other tenants are");
+                tracing::error!(tenant = %owner, error = format_causes(&error), "one tenant's reports could not be requested; those of other tenants are");
                 self.0.get_or_insert(error);
             }
         }

@@ -39,7 +39,7 @@ impl TailEvent {
             TailEvent::Record(Record { at, value, .. }) => (Some(at), value),
         };
         if let Err(error) = read(value) {
-            tracing::error!(record = ?at, "a record of a table cannot be read: {error}");
+            tracing::error!(record = ?at, error = %error, "a record of a table cannot be read");
         }
     }
 }

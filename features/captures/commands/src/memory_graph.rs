@@ -27,7 +27,7 @@ const LIST_ENTRIES: usize = 1_000;
 #[command(
     name = "memory-graph",
     after_help = "\
-FILE is a memory graph in the open format of docs/formats.md, or what heap, leaks, vmmap or footprint has printed; also
+FILE is a memory graph in the open format of docs/captures.md, or what heap, leaks, vmmap or footprint has printed; also
 packed with gzip or zstd.
 
 Examples:

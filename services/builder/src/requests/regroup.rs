@@ -147,11 +147,11 @@ async fn read_one(
             Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
         }
         Ok(Err(error)) => {
-            tracing::warn!(tenant = %tenant, report.id = %report_id, "a stored report stays in its group: {error}");
+            tracing::warn!(tenant = %tenant, report.id = %report_id, error = %error, "a stored report stays in its group");
             Found::Unreadable
         }
         Err(error) => {
-            tracing::error!(tenant = %tenant, report.id = %report_id, "a stored report could not be grouped: {error}");
+            tracing::error!(tenant = %tenant, report.id = %report_id, error = %error, "a stored report could not be grouped");
             Found::Unreadable
         }
     })

@@ -72,7 +72,7 @@ fn build_frames(
             Err(error) => {
                 // A damaged body moves like any other, so that it does not come up again. It gets no valid
                 // key, so that readers detect the damage.
-                tracing::error!(report.id = %report_id, "a stored body is damaged: {error}");
+                tracing::error!(report.id = %report_id, error = %error, "a stored body is damaged");
                 (segment::seal_frame(&id, &body)?.0, BodyKey([0; 32]))
             }
         };

@@ -90,7 +90,7 @@ impl Tenants {
         }
         let refreshed = self.reader.refresh(REFRESH_TIMEOUT).await;
         if let Err(error) = &refreshed {
-            tracing::warn!("the table of tenants cannot be read to its end: {error}");
+            tracing::warn!(error = %error, "the table of tenants cannot be read to its end");
             self.refresh_at.store(now.saturating_add(PAUSE_MICROS), Ordering::Relaxed);
         }
         refreshed.is_ok()
@@ -133,7 +133,7 @@ impl Tenants {
 fn apply_config(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
     let tenant = match config.parse_tenant_id() {
         Ok(tenant) => tenant,
-        Err(e) => return tracing::error!("a tenant's configuration names no tenant: {e}"),
+        Err(e) => return tracing::error!(error = %e, "a tenant's configuration names no tenant"),
     };
     let standing = match config.state() {
         TenantState::Active => TenantStatus::Active,

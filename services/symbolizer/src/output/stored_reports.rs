@@ -89,7 +89,7 @@ pub async fn fetch_bodies(
 }
 
 fn pause_for_refusal(key: &ObjectKey, error: &StorageError) -> Pause {
-    tracing::error!(object.key = %key, "a stored report cannot be fetched: {error}");
+    tracing::error!(object.key = %key, error = %error, "a stored report cannot be fetched");
     let reason = format!("a stored report cannot be fetched: {}", error.without_key());
     Pause { reason, wait: REFUSED_FETCH_BACKOFF }
 }

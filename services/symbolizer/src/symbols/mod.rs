@@ -295,7 +295,7 @@ impl SymbolSource {
                 Err(error) => {
                     let (many, _) = operators.get_or_insert_with(|| {
                         let (tenant, id) = (&one.id.tenant, &one.id.id);
-                        tracing::error!(tenant.id = %tenant, debug.id = %id, "symbols cannot be fetched: {error}");
+                        tracing::error!(tenant.id = %tenant, debug.id = %id, error = %error, "symbols cannot be fetched");
                         (0, error)
                     });
                     *many += 1;

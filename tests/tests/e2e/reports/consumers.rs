@@ -1,4 +1,4 @@
-//! What docs/formats.md tells consumers of the output to do, done: each of its snippets reads what was
+//! What docs/output.md tells consumers of the output to do, done: each of its snippets reads what was
 //! committed and nothing of a transaction that was aborted.
 
 use rdkafka::ClientConfig;
@@ -18,7 +18,7 @@ const KEY: &str = "acme/0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
 /// The snippet of a language, for this test's broker, group and topic.
 fn snippet(language: &str, topic: &str) -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/formats.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let begin = format!("```{language}\n");
     let text = page.split_once(&begin).expect("the snippet").1.split_once("```").expect("its end").0;

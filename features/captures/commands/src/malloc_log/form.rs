@@ -23,7 +23,7 @@ pub struct LogForm {
     pub images: Option<PathBuf>,
 }
 
-/// The layouts of events; `docs/formats.md` has their fields.
+/// The layouts of events; `docs/captures.md` has their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLayout {
     /// 24 bytes, or 16 of a 32-bit process
