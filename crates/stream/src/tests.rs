@@ -4,7 +4,7 @@ use crate::read::scan;
 use crate::topics::admin::{self, Created};
 use crate::{
     BatchLimits, FencedProducer, OutRecord, Producer, Settings, SpreadConsumer, StreamError, TailEvent,
-    TailReader, add_partitions, count_workers, topic_facts, topics_facts,
+    TailReader, topic_facts, topics_facts,
 };
 use parking_lot::Mutex;
 use rdkafka::ClientConfig;
@@ -18,6 +18,7 @@ use unslide_testkit::servers;
 
 mod access;
 mod fenced;
+mod partitions;
 
 async fn installation() -> Settings {
     let mut settings = Settings::single_broker(servers::kafka());
@@ -57,34 +58,6 @@ async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
         tokio::time::sleep(LIMITS.wait).await;
     }
     panic!("{topic} has no {count} records");
-}
-
-#[tokio::test]
-async fn partitions_are_added_to_topics_of_workers_and_never_taken_away() {
-    let settings = installation().await;
-    let before = settings.partitions;
-    let count = usize::try_from(before.input).unwrap();
-    assert_eq!(count_workers(&settings).await.unwrap(), (0, count));
-    let names = settings.topic_names();
-    fill(&settings, &names.input, 0, &["before"]);
-    let more = usize::try_from(before.input.max(before.output)).unwrap() + 3;
-    let added = add_partitions(&settings, more).await.unwrap();
-    let changed: Vec<&str> = added.iter().map(|count| count.topic.as_str()).collect();
-    assert_eq!(changed, [&names.input, &names.output, &names.sessions, &names.metrics]);
-    assert!(added.iter().all(|count| count.before < more && count.after == more), "{added:?}");
-    for fewer in [1, more] {
-        let kept = add_partitions(&settings, fewer).await.unwrap();
-        assert!(kept.iter().all(|count| (count.before, count.after) == (more, more)), "{kept:?}");
-    }
-    fill(&settings, &names.input, i32::try_from(more).unwrap() - 1, &["after"]);
-    let mut texts = read(&settings, &names.input, 2).await;
-    texts.sort();
-    assert_eq!(texts, ["after", "before"]);
-    assert_eq!(count_workers(&settings).await.unwrap(), (0, more));
-
-    let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings };
-    let missing = add_partitions(&elsewhere, more).await;
-    assert!(matches!(missing, Err(StreamError::NoTopic(_))), "{missing:?}");
 }
 
 /// Proves: one-outcome

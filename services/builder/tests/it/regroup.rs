@@ -122,7 +122,8 @@ async fn set(world: &World, text: &str) {
 /// Ends the minutes in which reports may still come that were on their way when the rules were set twice.
 async fn end_settling(world: &World) {
     world.wait_for_number("SELECT count(*) FROM jobs WHERE status = 'queued' AND run_at > now()", 2).await;
-    let due = "WITH rules AS (UPDATE grouping_rules SET changed_at = changed_at - interval '1 hour' RETURNING 1),
+    let due =
+        "WITH rules AS (UPDATE grouping_rules SET changed_at = changed_at - interval '1 hour' RETURNING 1),
                     due AS (UPDATE jobs SET run_at = now() RETURNING 1)
                SELECT count(*) FROM rules, due";
     assert_eq!(world.number(due).await, 2);
