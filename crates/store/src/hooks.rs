@@ -6,6 +6,7 @@ use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonSession};
 use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
+use crate::tables::OwnedTable;
 use crate::wakes::Arrived;
 use crate::watched_figures::FigureHook;
 use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
@@ -24,6 +25,8 @@ pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send 
 pub struct StoreHook {
     /// The feature.
     pub feature: &'static str,
+    /// Its tables, in the order in which it locks their rows.
+    pub tables: &'static [OwnedTable],
     /// Runs once reports and their groups are written, with the groups that are new or came back.
     pub groups_changed: Option<for<'t> fn(&'t mut TenantTx, &'t [GroupEvent]) -> HookFuture<'t>>,
     /// Runs once groups are deleted, with their ids.
@@ -61,11 +64,18 @@ pub struct StoreHook {
 }
 
 impl StoreHook {
-    /// Makes a hook without functions.
+    /// Declares tables, without functions.
+    #[must_use]
+    pub const fn with_tables(feature: &'static str, tables: &'static [OwnedTable]) -> StoreHook {
+        StoreHook { tables, ..StoreHook::new(feature) }
+    }
+
+    /// Makes a hook without functions and tables.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
         StoreHook {
             feature,
+            tables: &[],
             groups_changed: None,
             groups_deleted: None,
             reports_stored: None,

@@ -22,6 +22,7 @@ pub mod requests;
 pub mod segments;
 pub mod sql;
 pub mod symbols;
+pub mod tables;
 pub mod tenants;
 #[cfg(test)]
 mod tests;

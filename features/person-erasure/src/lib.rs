@@ -17,6 +17,8 @@ use unslide_builder::BuilderFeature;
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
+use unslide_store::StoreHook;
+use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "person-erasure";
@@ -30,10 +32,14 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: None, jobs: job::JOBS },
         ..Feature::new(NAME, for_api())
     }
 }
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::new("person_erasures")];
 
 /// The list of erasures as a table.
 const TABLES: &[ListTable] = &[ListTable {

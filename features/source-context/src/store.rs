@@ -4,6 +4,7 @@ use time::Date;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::{ContentHash, DebugId, TenantId};
 use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
 use unslide_store::{FeatureFile, HookFuture, OwnerTx, Result, StoreHook, TenantTx, Uuid, segments};
 
 /// The folder of bundles below a tenant's prefix, and the name of each file.
@@ -14,11 +15,23 @@ const ENABLED_BY_DEFAULT: bool = false;
 
 /// Deletes bundles with their symbols and by their age, and lists their files.
 pub const HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
     symbols_deleted: Some(delete_bundles),
     expire: Some(expire_bundles),
     files: Some(list_files),
     ..StoreHook::new(crate::NAME)
 };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::new("source_switches"),
+    OwnedTable {
+        key: &[KeyColumn::Value("debug_id"), KeyColumn::Text("app")],
+        received_at: Some("received_at"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("source_bundles")
+    },
+];
 
 /// Returns the key of a bundle's object.
 pub fn bundle_key(tenant: &TenantId, object_id: Uuid) -> ObjectKey {

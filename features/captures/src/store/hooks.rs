@@ -7,6 +7,7 @@ use time::{Date, OffsetDateTime};
 use unslide_store::persons::{ErasedRows, ErasedSessions};
 use unslide_store::queries::session::{MOST_OF_KIND, ShownSessionEvent, TimelineEvent, TimelinePage};
 use unslide_store::sql::to_row32;
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
 use unslide_store::{
     ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Store, StoreHook, SymbolPosition, TenantTx, Uuid,
     segments,
@@ -14,6 +15,7 @@ use unslide_store::{
 
 /// Wakes captures, deletes those that are over or of a person, and lists their files and their place in a session.
 pub const CAPTURE_HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
     symbols_arrived: Some(symbols_arrived),
     missed_symbols: Some(missed_symbols),
     expire: Some(expire),
@@ -22,6 +24,19 @@ pub const CAPTURE_HOOK: StoreHook = StoreHook {
     erase_sessions: Some(erase_sessions),
     ..StoreHook::new(crate::NAME)
 };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable {
+        key: &[KeyColumn::Value("id")],
+        app: Some("app"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("captures")
+    },
+    OwnedTable::new("capture_waits"),
+];
 
 fn symbols_arrived<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
     Box::pin(wake::wake(tx, symbols.arrived, symbols.is_system, symbols.limit))

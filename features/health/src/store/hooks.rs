@@ -9,11 +9,13 @@ use unslide_store::queries::session::{
     MOST_OF_KIND, SessionFigure, SessionJudgement, ShownSessionEvent, TimelineEvent, TimelinePage,
 };
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
 /// Deletes expired rows and those of persons, lists the begin, the end and the metric payloads of a session, and finds the
 /// sessions of a person.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
     expire: Some(expire),
     session_events: Some(session_events),
     person_sessions: Some(erasure::person_sessions),
@@ -23,6 +25,37 @@ pub const HEALTH_HOOK: StoreHook = StoreHook {
     figures: Some(WATCHED_FIGURES),
     ..StoreHook::new(crate::NAME)
 };
+
+/// The tables of the feature. Counts name no person, and stay.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable {
+        key: &[KeyColumn::Text("app"), KeyColumn::Text("session_id"), KeyColumn::Value("day")],
+        app: Some("app"),
+        version: Some("version"),
+        day: Some("day"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        user: Some("user_hash"),
+        installation: Some("installation"),
+        sender_key: Some("sender_key"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("sessions")
+    },
+    OwnedTable::new("session_days"),
+    OwnedTable::purged("session_hour_counts"),
+    OwnedTable {
+        key: &[KeyColumn::Text("app"), KeyColumn::Text("payload_id"), KeyColumn::Value("day")],
+        app: Some("app"),
+        day: Some("day"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("metric_payloads")
+    },
+    OwnedTable::new("metric_versions"),
+    OwnedTable::new("metric_days"),
+    OwnedTable::purged("metric_hours"),
+];
 
 /// Deletes sessions and metric payloads. Their counts stay. Days that no tenant keeps go with their tables
 /// (see [`unslide_store::partitions::drop_before`]).

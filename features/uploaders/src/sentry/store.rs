@@ -10,6 +10,7 @@ use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::sql::{TenantColumn, from_row, rows_before, to_row, to_row32, words};
+use unslide_store::tables::OwnedTable;
 use unslide_store::uploads::UploadStatus;
 use unslide_store::{
     FeatureFile, HookFuture, Result, Store, StoreError, StoreHook, TenantTx, Uuid, segments,
@@ -27,7 +28,15 @@ const FILE_LIFETIME: Duration = Duration::days(30);
 const CHUNK_FOLDER: &str = "chunks";
 
 /// Lists the chunks of a tenant, for the comparison of rows and objects.
-pub const HOOK: StoreHook = StoreHook { files: Some(list_files), ..StoreHook::new(crate::NAME) };
+pub const HOOK: StoreHook =
+    StoreHook { tables: OWNED_TABLES, files: Some(list_files), ..StoreHook::new(crate::NAME) };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::purged("uploader_chunks"),
+    OwnedTable::purged("uploader_files"),
+    OwnedTable::purged("uploader_urls"),
+];
 
 words! {
     /// How far a file of chunks is.
