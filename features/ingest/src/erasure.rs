@@ -9,7 +9,8 @@ use unslide_model::TenantId;
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
 use unslide_store::persons::ErasedRows;
-use unslide_store::{HookFuture, Result, Store, TenantTx, audit, erase_key_range, reports};
+use unslide_store::tables::Selection;
+use unslide_store::{HookFuture, Result, Store, TenantTx, audit, reports};
 
 /// The kind of the jobs.
 const JOB_KIND: &str = "erase_key";
@@ -94,7 +95,7 @@ pub async fn search_range(store: &Store, tenant: &TenantId, erasure: &KeyErasure
             tx.commit().await?;
         }
         let mut tx = store.tenant(tenant).await?;
-        for removed in erase_key_range(&mut tx, &range, PAGE_ENTRIES).await? {
+        for removed in Selection::Key(&range).delete_rows(&mut tx, Some(PAGE_ENTRIES)).await? {
             deleted += removed.rows;
             key_erasures::count_removed(&mut tx, erasure.id, removed).await?;
         }

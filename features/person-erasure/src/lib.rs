@@ -1,8 +1,8 @@
 //! Erasure of a person: everything that a tenant has of one user, installation or session.
 //!
 //! `store` has the statements, `search` the search and the deletions, `job` the jobs of the builder, `operations` the API
-//! of the tenant's administrators, and `pages` the console. The package `commands` has the subcommand. Other features delete their own rows through
-//! hooks of the store.
+//! of the tenant's administrators, and `pages` the console. The package `commands` has the subcommand. The rows of other
+//! features are found by the declarations of their tables.
 
 mod job;
 mod operations;

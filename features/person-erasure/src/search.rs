@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_store::persons::{ErasedSessions, PersonDay, PersonKey, PersonKind, PersonSession};
 use unslide_store::reports::{self, PersonReports};
-use unslide_store::{Result, Store, Uuid, erase_sessions, list_person_sessions, partitions, persons};
+use unslide_store::tables::{Selection, list_person_sessions};
+use unslide_store::{Result, Store, Uuid, partitions, persons};
 
 /// Sessions and reports that one statement lists.
 const PAGE_ENTRIES: u32 = 200;
@@ -104,7 +105,7 @@ impl PersonSearch<'_> {
         let spellings: Vec<String> = spellings.into_iter().collect();
         let mut tx = self.store.tenant(self.tenant).await?;
         let sessions = ErasedSessions { ids: &spellings, apps, received_before };
-        for erased in erase_sessions(&mut tx, sessions).await? {
+        for erased in Selection::Sessions(sessions).delete_rows(&mut tx, None).await? {
             store::count_removed(&mut tx, self.erasure.id, erased.table, erased.rows).await?;
         }
         tx.commit().await

@@ -3,9 +3,14 @@
 use crate::world::{FeatureSettings, features};
 use sqlx::Row;
 use std::collections::{BTreeMap, BTreeSet};
+use time::Duration;
 use unslide_feature::collect_hooks;
-use unslide_harness::database::TestDatabase;
-use unslide_store::tables::{CORE_TABLES, KeyColumn, OwnedTable, RowAge};
+use unslide_harness::database::{TestDatabase, acme, start};
+use unslide_model::SenderKeyId;
+use unslide_store::feature_files;
+use unslide_store::key_erasures::KeyRange;
+use unslide_store::persons::{ErasedSessions, PersonDay, PersonKey, PersonKind};
+use unslide_store::tables::{CORE_TABLES, KeyColumn, OwnedTable, RowAge, Selection, list_person_sessions};
 
 /// Names of columns that name a session, a user, an installation or the public key that data came with.
 const NAMES: &str = "^(session_id|run_id|user_hash|installation|sender_key)$";
@@ -140,4 +145,50 @@ async fn the_ages_and_the_rows_that_outlive_their_tenant_are_those_of_the_databa
         Some((table.name.to_owned(), rows.condition.to_owned()))
     });
     assert_eq!(outlives.collect::<BTreeMap<_, _>>(), stays);
+}
+
+#[tokio::test]
+async fn the_files_that_rows_name_count_against_the_limit_on_symbols() {
+    let database = TestDatabase::new(&[]).await;
+    let query =
+        "SELECT table_name::text || '.' || column_name::text FROM information_schema.view_column_usage
+                 WHERE view_name = 'counted_files' AND column_name LIKE '%size%'";
+    let counted: BTreeSet<String> = database.rows(query).await.iter().map(|row| row.get(0)).collect();
+    let named =
+        declared().into_iter().filter_map(|table| Some(format!("{}.{}", table.name, table.files?.bytes)));
+    // The files of symbols are the core's own.
+    let named: BTreeSet<String> = named.chain(["objects.size".to_owned()]).collect();
+    assert_eq!(named, counted);
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn every_statement_that_is_made_from_the_declarations_runs() {
+    let hooks = collect_hooks(&features(FeatureSettings::default()));
+    let database = TestDatabase::new(&hooks).await;
+    let (begin, end) = (start(), start() + Duration::HOUR);
+    let key = SenderKeyId::parse("0a1b2c3d").unwrap();
+    let ids = ["0198c0de-0000-7000-8000-0000000000aa".to_owned()];
+    let apps = ["com.acme.shop".to_owned()];
+    let range = KeyRange { key, begin, end, version: None };
+    let version = KeyRange { version: Some("1.0".to_owned()), ..range.clone() };
+    let sessions = ErasedSessions { ids: &ids, apps: None, received_before: end };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for selection in [
+        Selection::Expired { first_kept: end.date() },
+        Selection::Sessions(sessions),
+        Selection::Sessions(ErasedSessions { apps: Some(&apps), ..sessions }),
+        Selection::Key(&range),
+        Selection::Key(&version),
+    ] {
+        assert_eq!(selection.count_rows(&mut tx).await.unwrap(), [], "{selection:?}");
+        assert_eq!(selection.delete_rows(&mut tx, Some(10)).await.unwrap(), [], "{selection:?}");
+        assert_eq!(selection.delete_rows(&mut tx, None).await.unwrap(), [], "{selection:?}");
+    }
+    assert_eq!(feature_files(&mut tx).await.unwrap(), []);
+    for kind in [PersonKind::User, PersonKind::Installation] {
+        let key = PersonKey::from_id(kind, "robin");
+        let person = PersonDay { key, day: begin.date(), received_before: end, limit: 10 };
+        assert_eq!(list_person_sessions(&mut tx, person).await.unwrap(), []);
+    }
 }

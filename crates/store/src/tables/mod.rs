@@ -1,12 +1,18 @@
 //! The tables with rows of tenants, as their owners declare them: the core in [`CORE_TABLES`], each feature in its
 //! [`StoreHook`](crate::StoreHook). A test compares the declarations with the catalogue of PostgreSQL, so that no table
 //! and no column that names a person is forgotten.
+//!
+//! The end of rows by their age and the erasures come from the declarations: [`Selection`] has the statements.
 
 mod core;
+mod rows;
 
 pub use self::core::CORE_TABLES;
+pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
 
-use crate::OwnerTx;
+use crate::{OwnerTx, Result};
+use serde_json::Value;
+use unslide_model::TenantId;
 
 /// A table with rows of tenants. The order of the tables in their list is the order in which their rows are locked.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +42,8 @@ pub struct OwnedTable {
     pub is_part_of_report: bool,
     /// The age that ends its rows.
     pub age: RowAge,
+    /// The objects in storage that its rows name. They are condemned when a row is deleted here.
+    pub files: Option<RowFiles>,
     /// Its rows that outlive their tenant.
     pub outlives: Option<OutlivingRows>,
 }
@@ -57,6 +65,7 @@ impl OwnedTable {
             sender_key: None,
             is_part_of_report: false,
             age: RowAge::None,
+            files: None,
             outlives: None,
         }
     }
@@ -85,6 +94,14 @@ impl KeyColumn {
             KeyColumn::Text(name) | KeyColumn::Value(name) => name,
         }
     }
+
+    /// Returns the column of a table `t` as a part of the order of locks.
+    fn lock_order(self) -> String {
+        match self {
+            KeyColumn::Text(name) => format!("t.{name} COLLATE \"C\""),
+            KeyColumn::Value(name) => format!("t.{name}"),
+        }
+    }
 }
 
 /// The age that ends rows.
@@ -97,6 +114,35 @@ pub enum RowAge {
     Retention,
     /// The table `purges` says which rows end, and their owner says when.
     Purged,
+}
+
+/// The objects in storage that a row names.
+#[derive(Clone, Copy, Debug)]
+pub struct RowFiles {
+    /// The columns that say which these are.
+    pub columns: &'static [&'static str],
+    /// The column of their size. The view `counted_files` has it, and so it counts against the tenant's limit on symbols.
+    pub bytes: &'static str,
+    /// Returns the objects of a row. The row has the columns as JSON, bytes as `\x` and hexadecimal digits.
+    pub list: fn(&TenantId, Value) -> Result<Vec<FeatureFile>>,
+}
+
+impl RowFiles {
+    /// Returns the expression of a row of a table `t` as JSON.
+    fn row_as_json(self) -> String {
+        let members: Vec<String> =
+            self.columns.iter().map(|column| format!("'{column}', t.{column}")).collect();
+        format!("jsonb_build_object({})", members.join(", "))
+    }
+}
+
+/// A file in object storage that a row of a feature names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureFile {
+    /// Its key.
+    pub key: String,
+    /// Its meaning for people. `None` for a file that may be absent.
+    pub needed_as: Option<String>,
 }
 
 /// Rows that outlive their tenant.
