@@ -42,7 +42,8 @@ pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
-    accounts, app_settings, app_signals, audit, erasure, figures, key_erasures, keys, persons,
+    accounts, app_settings, app_signals, audit, erasure, erasure_requests, figures, key_erasures, keys,
+    persons,
 };
 pub use uuid::Uuid;
 

@@ -5,9 +5,11 @@
 //! The end of rows by their age and the erasures come from the declarations: [`Selection`] has the statements.
 
 mod core;
+mod erasing;
 mod rows;
 
 pub use self::core::CORE_TABLES;
+pub use erasing::Erasing;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
 
 use crate::{OwnerTx, Result};
