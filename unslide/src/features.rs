@@ -27,7 +27,8 @@ const FEATURES: &[ReadFeature] = &[
     unslide_ingest::read,
     // Sign-in of people at the identity provider of their tenant. It has no hook.
     unslide_people::read,
-    // Erasure of what a tenant has of one person. It has no hook: it asks the others to delete their rows.
+    // Erasure of what a tenant has of one person. It has no hook: the rows of the others are found by their
+    // declarations.
     unslide_person_erasure::read,
     // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
     unslide_source_context::read,

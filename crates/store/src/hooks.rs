@@ -1,17 +1,15 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::groups::GroupEvent;
-use crate::key_erasures::KeyRange;
-use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonSession};
 use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::slots::PublishedSymbols;
+use crate::tables::OwnedTable;
 use crate::wakes::Arrived;
 use crate::watched_figures::FigureHook;
 use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
 use serde_json::Value;
 use std::pin::Pin;
-use time::Date;
 use unslide_model::{DebugId, ReportId, TenantId};
 
 /// The work of a hook. If it fails, the transaction is rolled back.
@@ -24,6 +22,8 @@ pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send 
 pub struct StoreHook {
     /// The feature.
     pub feature: &'static str,
+    /// Its tables, in the order in which it locks their rows.
+    pub tables: &'static [OwnedTable],
     /// Runs once reports and their groups are written, with the groups that are new or came back.
     pub groups_changed: Option<for<'t> fn(&'t mut TenantTx, &'t [GroupEvent]) -> HookFuture<'t>>,
     /// Runs once groups are deleted, with their ids.
@@ -39,33 +39,29 @@ pub struct StoreHook {
     pub symbols_arrived: Option<for<'t> fn(&'t mut TenantTx, ArrivedSymbols<'t>) -> HookFuture<'t, u64>>,
     /// Finds symbols that rows of all tenants have not seen although no job wakes for them.
     pub missed_symbols: Option<MissedSymbolsHook>,
-    /// Deletes at most the given number of rows that are older than the first kept day of their tenant, and
-    /// condemns their files. Returns the number of rows.
-    pub expire: Option<ExpireHook>,
-    /// Lists the files in object storage that rows of the transaction's tenant name.
-    pub files: Option<FilesHook>,
     /// Runs when a tenant's symbols of a debug id are deleted.
     pub symbols_deleted: Option<for<'t> fn(&'t mut OwnerTx, &'t DebugId) -> HookFuture<'t>>,
     /// Lists events of a session in their order, the first after the page's position.
     pub session_events: Option<SessionEventsHook>,
-    /// Lists sessions of a user or an installation that began on a day.
-    pub person_sessions: Option<PersonSessionsHook>,
     /// Finds the sessions of an installation or a user for a search, those that ended badly first.
     pub find_sessions: Option<FindSessionsHook>,
-    /// Deletes what the feature has of sessions, and condemns its files. Returns the number of rows by table.
-    pub erase_sessions: Option<EraseSessionsHook>,
-    /// Deletes at most the given number of rows that apps sent with a public key. Returns the number of rows by table.
-    pub erase_key_range: Option<EraseKeyRangeHook>,
     /// Measures figures of apps by their names, for rules that watch them.
     pub figures: Option<FigureHook>,
 }
 
 impl StoreHook {
-    /// Makes a hook without functions.
+    /// Declares tables, without functions.
+    #[must_use]
+    pub const fn with_tables(feature: &'static str, tables: &'static [OwnedTable]) -> StoreHook {
+        StoreHook { tables, ..StoreHook::new(feature) }
+    }
+
+    /// Makes a hook without functions and tables.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
         StoreHook {
             feature,
+            tables: &[],
             groups_changed: None,
             groups_deleted: None,
             reports_stored: None,
@@ -73,14 +69,9 @@ impl StoreHook {
             announced: None,
             symbols_arrived: None,
             missed_symbols: None,
-            expire: None,
-            files: None,
             symbols_deleted: None,
             session_events: None,
-            person_sessions: None,
             find_sessions: None,
-            erase_sessions: None,
-            erase_key_range: None,
             figures: None,
         }
     }
@@ -135,21 +126,9 @@ pub async fn announce_to_features(tx: &mut TenantTx, announcements: &[Announceme
     Ok(())
 }
 
-/// See [`StoreHook::expire`].
-pub type ExpireHook = for<'t> fn(&'t mut TenantTx, Date, u32) -> HookFuture<'t, u64>;
-/// See [`StoreHook::files`].
-pub type FilesHook = for<'t> fn(&'t mut TenantTx) -> HookFuture<'t, Vec<FeatureFile>>;
 /// See [`StoreHook::session_events`].
 pub type SessionEventsHook =
     for<'t> fn(&'t mut TenantTx, TimelinePage<'t>) -> HookFuture<'t, Vec<TimelineEvent>>;
-/// See [`StoreHook::person_sessions`].
-pub type PersonSessionsHook = for<'t> fn(&'t mut TenantTx, PersonDay) -> HookFuture<'t, Vec<PersonSession>>;
-/// See [`StoreHook::erase_sessions`].
-pub type EraseSessionsHook =
-    for<'t> fn(&'t mut TenantTx, ErasedSessions<'t>) -> HookFuture<'t, Vec<ErasedRows>>;
-/// See [`StoreHook::erase_key_range`].
-pub type EraseKeyRangeHook =
-    for<'t> fn(&'t mut TenantTx, &'t KeyRange, u32) -> HookFuture<'t, Vec<ErasedRows>>;
 /// See [`StoreHook::missed_symbols`].
 pub type MissedSymbolsHook = for<'s> fn(&'s Store, SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>>;
 
@@ -186,15 +165,6 @@ pub struct MissedSymbols {
     pub generation: i64,
     /// Rows that have not seen it.
     pub waits: i64,
-}
-
-/// A file in object storage that a row of a feature names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeatureFile {
-    /// Its key.
-    pub key: String,
-    /// Its meaning for people. `None` for a file that may be absent.
-    pub needed_as: Option<String>,
 }
 
 /// Runs the hooks for groups that are new or came back.
@@ -254,50 +224,4 @@ pub async fn wake_features(store: &Store, tenant: &TenantId, symbols: ArrivedSym
         }
     }
     Ok(())
-}
-
-/// Deletes rows of features that are older than the first kept day of their tenant. Returns their number.
-pub async fn expire_features(tx: &mut TenantTx, first_kept: Date, limit: u32) -> Result<u64> {
-    let mut rows = 0;
-    for hook in tx.hooks().iter().filter_map(|hook| hook.expire) {
-        rows += hook(tx, first_kept, limit).await?;
-    }
-    Ok(rows)
-}
-
-/// Lists sessions of a person that began on a day, of all features.
-pub async fn list_person_sessions(tx: &mut TenantTx, day: PersonDay) -> Result<Vec<PersonSession>> {
-    let mut sessions = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.person_sessions) {
-        sessions.extend(hook(tx, day).await?);
-    }
-    Ok(sessions)
-}
-
-/// Deletes what features have of sessions. Returns the number of rows by table.
-pub async fn erase_sessions(tx: &mut TenantTx, sessions: ErasedSessions<'_>) -> Result<Vec<ErasedRows>> {
-    let mut erased = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.erase_sessions) {
-        erased.extend(hook(tx, sessions).await?);
-    }
-    Ok(erased)
-}
-
-/// Deletes at most `limit` rows of each table of features that apps sent with a public key. Returns the number of rows by
-/// table.
-pub async fn erase_key_range(tx: &mut TenantTx, range: &KeyRange, limit: u32) -> Result<Vec<ErasedRows>> {
-    let mut erased = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.erase_key_range) {
-        erased.extend(hook(tx, range, limit).await?);
-    }
-    Ok(erased)
-}
-
-/// Lists the files of features that rows of the transaction's tenant name.
-pub async fn feature_files(tx: &mut TenantTx) -> Result<Vec<FeatureFile>> {
-    let mut files = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.files) {
-        files.extend(hook(tx).await?);
-    }
-    Ok(files)
 }

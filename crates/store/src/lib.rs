@@ -22,6 +22,7 @@ pub mod requests;
 pub mod segments;
 pub mod sql;
 pub mod symbols;
+pub mod tables;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
@@ -32,16 +33,17 @@ pub use database::{
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use hooks::{
-    Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
-    StoredReports, SymbolPosition, announce_to_features, erase_key_range, erase_sessions, expire_features,
-    feature_files, list_person_sessions, wake_features,
+    Announcement, ArrivedSymbols, HookFuture, MissedSymbols, StoreHook, StoredReport, StoredReports,
+    SymbolPosition, announce_to_features, wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
+pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
-    accounts, app_settings, app_signals, audit, erasure, figures, key_erasures, keys, persons,
+    accounts, app_settings, app_signals, audit, erasure, erasure_requests, figures, key_erasures, keys,
+    persons,
 };
 pub use uuid::Uuid;
 

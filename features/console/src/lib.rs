@@ -39,7 +39,8 @@ use unslide_api::feature::{Api, ApiFeature};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
-use unslide_store::Store;
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "console";
@@ -49,10 +50,14 @@ pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
 }
 
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("console_sessions")];
+
 /// Makes the feature.
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_sessions), jobs: &[] },
         ..Feature::new(NAME, ApiFeature { site: Some(build_site), ..ApiFeature::new(NAME, "") })
     }

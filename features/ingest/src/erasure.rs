@@ -6,10 +6,11 @@ use time::Duration;
 use tokio::time::Instant;
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
 use unslide_model::TenantId;
+use unslide_store::erasure_requests::{ErasureRequest, SearchEnd};
 use unslide_store::jobs::{self, FeatureWork, Work};
-use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
-use unslide_store::persons::ErasedRows;
-use unslide_store::{HookFuture, Result, Store, TenantTx, audit, erase_key_range, reports};
+use unslide_store::key_erasures::{self, KEY_ERASURES, KeyErasure, KeyRange};
+use unslide_store::tables::{Erasing, Selection};
+use unslide_store::{HookFuture, Result, Store, TenantTx, audit};
 
 /// The kind of the jobs.
 const JOB_KIND: &str = "erase_key";
@@ -17,8 +18,6 @@ const JOB_KIND: &str = "erase_key";
 const PAGE_ENTRIES: u32 = 200;
 /// Time for which a search runs before other jobs get their turn.
 const SEARCH_TURN_LIMIT: StdDuration = StdDuration::from_secs(10);
-/// Time from the request to the second search. Transactions that had begun before the request have ended by then.
-const SECOND_SEARCH_DELAY: Duration = Duration::MINUTE;
 
 /// One at a time in each builder.
 pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, run, give_up }];
@@ -30,7 +29,7 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
 fn give_up<'t>(tx: &'t mut unslide_store::OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
     Box::pin(async {
         let erasure = given_up.job.work.row("erasure")?;
-        key_erasures::fail_erasure(tx, erasure, given_up.detail).await
+        ErasureRequest { table: KEY_ERASURES, id: erasure }.fail(tx, given_up.detail).await
     })
 }
 
@@ -77,28 +76,14 @@ async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
 /// The database fails.
 pub async fn search_range(store: &Store, tenant: &TenantId, erasure: &KeyErasure) -> Result<bool> {
     let Some(range) = erasure.range() else { return Ok(true) };
+    let erasing = Erasing { store, tenant, request: erasure.request() };
     let begun = Instant::now();
     loop {
         let mut tx = store.tenant(tenant).await?;
         let found = key_erasures::list_reports(&mut tx, &range, PAGE_ENTRIES).await?;
         tx.rollback().await?;
-        let mut deleted = 0;
-        // Each in a transaction of its own: it locks the counts of its version and group.
-        for (report_id, variant) in found {
-            let mut tx = store.tenant(tenant).await?;
-            if reports::delete_report(&mut tx, report_id, variant, None).await? {
-                let removed = ErasedRows { table: "reports", rows: 1 };
-                key_erasures::count_removed(&mut tx, erasure.id, removed).await?;
-                deleted += 1;
-            }
-            tx.commit().await?;
-        }
-        let mut tx = store.tenant(tenant).await?;
-        for removed in erase_key_range(&mut tx, &range, PAGE_ENTRIES).await? {
-            deleted += removed.rows;
-            key_erasures::count_removed(&mut tx, erasure.id, removed).await?;
-        }
-        tx.commit().await?;
+        let mut deleted = erasing.erase_reports(found).await?;
+        deleted += erasing.erase_rows(Selection::Key(&range), Some(PAGE_ENTRIES)).await?;
         // Rows that were listed and not deleted were deleted by others.
         if deleted == 0 {
             return Ok(true);
@@ -115,11 +100,14 @@ pub async fn search_range(store: &Store, tenant: &TenantId, erasure: &KeyErasure
 /// # Errors
 /// The database fails.
 pub async fn end_search(tx: &mut TenantTx, erasure: &KeyErasure) -> Result<Option<Duration>> {
-    let Some(ended) = key_erasures::end_search(tx, erasure.id).await? else { return Ok(None) };
-    if ended.state == KeyErasureState::SearchingAgain {
-        let pause = ended.requested_at + SECOND_SEARCH_DELAY - tx.now();
-        return Ok(Some(pause.max(Duration::ZERO)));
+    match erasure.request().end_search(tx).await? {
+        Some(SearchEnd::SearchAgain(pause)) => return Ok(Some(pause)),
+        Some(SearchEnd::Done) => {}
+        None => return Ok(None),
     }
-    audit::append_entry(tx, "builder", "public_key.erased", &ended.key_id, &describe_erasure(&ended)).await?;
+    if let Some(ended) = key_erasures::get_erasure(tx, erasure.id).await? {
+        audit::append_entry(tx, "builder", "public_key.erased", &ended.key_id, &describe_erasure(&ended))
+            .await?;
+    }
     Ok(None)
 }

@@ -35,7 +35,8 @@ use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
-use unslide_store::Store;
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Store, StoreHook};
 use versions::{KeyVersionCounts, VERSIONS_WRITE_INTERVAL};
 
 /// The name of the feature.
@@ -137,11 +138,16 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
     feature(reader.read_whole())
 }
 
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] =
+    &[OwnedTable::purged("ingest_keys"), OwnedTable::purged("ingest_key_versions")];
+
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: erasure::JOBS },
         ..Feature::new(NAME, for_api(config.api))
     }

@@ -24,7 +24,8 @@ use unslide_api::feature::operation::{
 use unslide_console::page::{
     PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
 };
-use unslide_store::key_erasures::{KeyErasure, KeyErasureState, list_erasures};
+use unslide_store::erasure_requests::ErasureState;
+use unslide_store::key_erasures::{KeyErasure, list_erasures};
 
 /// Erasures of each key that the page shows.
 const SHOWN_ERASURES: usize = 5;
@@ -132,10 +133,10 @@ fn describe_erasure(erasure: &KeyErasure) -> String {
         Some(version) => format!(", version {version}"),
     };
     let state = match erasure.state {
-        KeyErasureState::Searching => "searching",
-        KeyErasureState::SearchingAgain => "searching again",
-        KeyErasureState::Done => "done",
-        KeyErasureState::Failed => "failed",
+        ErasureState::Searching => "searching",
+        ErasureState::SearchingAgain => "searching again",
+        ErasureState::Done => "done",
+        ErasureState::Failed => "failed",
     };
     let removed = |table: &str| erasure.removed.get(table).copied().unwrap_or_default();
     format!(

@@ -28,7 +28,8 @@ use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
-use unslide_store::Store;
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "people";
@@ -75,11 +76,19 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
     feature(reader.read_whole())
 }
 
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::new("sign_in_providers"),
+    OwnedTable::new("people"),
+    OwnedTable::purged("sign_in_failures"),
+];
+
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_failures), jobs: &[] },
         ..Feature::new(NAME, for_api(config.api))
     }

@@ -1,10 +1,11 @@
 //! The jobs of the builder that search for data of a person.
 
 use crate::search::PersonSearch;
-use crate::store::{self, OpenErasure, PersonErasureState, SECOND_SEARCH_DELAY};
+use crate::store::{self, OpenErasure, PERSON_ERASURES};
 use serde_json::json;
 use time::Duration;
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
+use unslide_store::erasure_requests::{ErasureRequest, SearchEnd};
 use unslide_store::{HookFuture, OwnerTx, Result, TenantTx, audit, jobs};
 
 /// One at a time in each builder.
@@ -17,7 +18,7 @@ fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
 fn give_up<'t>(tx: &'t mut OwnerTx, given_up: &'t GivenUpJob<'t>) -> HookFuture<'t> {
     Box::pin(async {
         let erasure = given_up.job.work.row("erasure")?;
-        store::fail_erasure(tx, erasure, given_up.detail).await
+        ErasureRequest { table: PERSON_ERASURES, id: erasure }.fail(tx, given_up.detail).await
     })
 }
 
@@ -51,12 +52,12 @@ async fn erase_person(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
 /// # Errors
 /// The database fails.
 pub async fn end_search(tx: &mut TenantTx, erasure: &OpenErasure) -> Result<Option<Duration>> {
-    if erasure.state == PersonErasureState::Searching {
-        store::search_again(tx, erasure.id).await?;
-        let pause = erasure.requested_at + SECOND_SEARCH_DELAY - tx.now();
-        return Ok(Some(pause.max(Duration::ZERO)));
+    match erasure.request().end_search(tx).await? {
+        Some(SearchEnd::SearchAgain(pause)) => return Ok(Some(pause)),
+        Some(SearchEnd::Done) => {}
+        None => return Ok(None),
     }
-    if let Some(ended) = store::finish_erasure(tx, erasure.id).await? {
+    if let Some(ended) = store::get_erasure(tx, erasure.id).await? {
         let detail =
             json!({"kind": ended.kind, "removed": ended.removed, "requested_by": ended.requested_by});
         audit::append_entry(tx, "builder", "person.erased", &ended.person_hash, &detail).await?;

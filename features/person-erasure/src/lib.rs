@@ -1,8 +1,8 @@
 //! Erasure of a person: everything that a tenant has of one user, installation or session.
 //!
 //! `store` has the statements, `search` the search and the deletions, `job` the jobs of the builder, `operations` the API
-//! of the tenant's administrators, and `pages` the console. The package `commands` has the subcommand. Other features delete their own rows through
-//! hooks of the store.
+//! of the tenant's administrators, and `pages` the console. The package `commands` has the subcommand. The rows of other
+//! features are found by the declarations of their tables.
 
 mod job;
 mod operations;
@@ -17,6 +17,8 @@ use unslide_builder::BuilderFeature;
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
+use unslide_store::StoreHook;
+use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "person-erasure";
@@ -30,10 +32,14 @@ pub fn read(_: &mut ConfigReader) -> Feature {
 #[must_use]
 pub fn feature() -> Feature {
     Feature {
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: None, jobs: job::JOBS },
         ..Feature::new(NAME, for_api())
     }
 }
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::new("person_erasures")];
 
 /// The list of erasures as a table.
 const TABLES: &[ListTable] = &[ListTable {

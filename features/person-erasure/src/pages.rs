@@ -2,7 +2,7 @@
 
 use crate::operations::create::erase_person;
 use crate::operations::list::list_person_erasures;
-use crate::store::{NewPersonErasure, PersonErasure, PersonErasureState};
+use crate::store::{NewPersonErasure, PersonErasure};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -11,6 +11,7 @@ use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Problem, Q
 use unslide_console::page::{
     PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
 };
+use unslide_store::erasure_requests::ErasureState;
 use unslide_store::persons::PersonKind;
 
 /// The path of the page.
@@ -31,10 +32,10 @@ struct ErasuresPage {
 
 fn state_mark(erasure: &PersonErasure) -> (&'static str, &'static str, &'static str) {
     match erasure.state {
-        PersonErasureState::Searching => ("warn", "◐", "searching"),
-        PersonErasureState::SearchingAgain => ("warn", "◐", "searching again"),
-        PersonErasureState::Done => ("good", "●", "done"),
-        PersonErasureState::Failed => ("bad", "○", "failed"),
+        ErasureState::Searching => ("warn", "◐", "searching"),
+        ErasureState::SearchingAgain => ("warn", "◐", "searching again"),
+        ErasureState::Done => ("good", "●", "done"),
+        ErasureState::Failed => ("bad", "○", "failed"),
     }
 }
 

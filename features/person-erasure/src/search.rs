@@ -4,7 +4,7 @@
 //! the person that began on the day, with their reports and all that features have of them, and reports of the
 //! installation. Every step may be repeated.
 
-use crate::store::{self, OpenErasure};
+use crate::store::OpenErasure;
 use std::collections::BTreeSet;
 use std::slice::from_ref;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_store::persons::{ErasedSessions, PersonDay, PersonKey, PersonKind, PersonSession};
 use unslide_store::reports::{self, PersonReports};
-use unslide_store::{Result, Store, Uuid, erase_sessions, list_person_sessions, partitions, persons};
+use unslide_store::tables::{Erasing, Selection, list_person_sessions};
+use unslide_store::{Result, Store, Uuid, partitions, persons};
 
 /// Sessions and reports that one statement lists.
 const PAGE_ENTRIES: u32 = 200;
@@ -102,32 +103,23 @@ impl PersonSearch<'_> {
         let spellings: BTreeSet<String> =
             ids.iter().flat_map(|id| [id.clone(), id.to_lowercase(), id.to_uppercase()]).collect();
         let spellings: Vec<String> = spellings.into_iter().collect();
-        let mut tx = self.store.tenant(self.tenant).await?;
         let sessions = ErasedSessions { ids: &spellings, apps, received_before };
-        for erased in erase_sessions(&mut tx, sessions).await? {
-            store::count_removed(&mut tx, self.erasure.id, erased.table, erased.rows).await?;
-        }
-        tx.commit().await
+        self.erasing().erase_rows(Selection::Sessions(sessions), None).await?;
+        Ok(())
     }
 
-    /// Deletes reports, each in a transaction of its own: it locks the counts of its version and group.
+    fn erasing(&self) -> Erasing<'_> {
+        Erasing { store: self.store, tenant: self.tenant, request: self.erasure.request() }
+    }
+
     async fn erase_reports(&self, search: PersonReports<'_>) -> Result<()> {
         loop {
             let mut tx = self.store.tenant(self.tenant).await?;
             let before = self.erasure.requested_at;
             let found = reports::list_person_reports(&mut tx, search, before, PAGE_ENTRIES).await?;
             tx.rollback().await?;
-            let mut deleted = 0;
-            for (report_id, variant) in found {
-                let mut tx = self.store.tenant(self.tenant).await?;
-                if reports::delete_report(&mut tx, report_id, variant, None).await? {
-                    store::count_removed(&mut tx, self.erasure.id, "reports", 1).await?;
-                    deleted += 1;
-                }
-                tx.commit().await?;
-            }
             // Those that are left were deleted by others.
-            if deleted == 0 {
+            if self.erasing().erase_reports(found).await? == 0 {
                 return Ok(());
             }
         }

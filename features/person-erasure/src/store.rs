@@ -3,35 +3,21 @@
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, OffsetDateTime};
 use unslide_model::ContentHash;
+use unslide_store::erasure_requests::{ErasureRequest, ErasureState, ErasureTable};
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::persons::{self, PersonKey, PersonKind};
-use unslide_store::sql::{to_row, words};
-use unslide_store::{OwnerTx, Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 /// The kind of the jobs.
 pub const JOB_KIND: &str = "erase_person";
 /// Erasures of one tenant that are under way.
 pub const MAX_OPEN_ERASURES: i64 = 1_000;
-/// Time from the request to the second search. Transactions that had begun before the request have ended by then.
-pub const SECOND_SEARCH_DELAY: Duration = Duration::MINUTE;
-
-words! {
-    /// State of the erasure of a person.
-    #[derive(ToSchema)]
-    pub enum PersonErasureState {
-        /// The first search runs.
-        Searching = "searching",
-        /// The first search has ended. A second one finds data that was on its way at the time of the request.
-        SearchingAgain = "searching_again",
-        /// Nothing is left.
-        Done = "done",
-        /// It was given up; `detail` says why. Request it again.
-        Failed = "failed",
-    }
-}
+/// The table of requests to erase persons.
+pub const PERSON_ERASURES: ErasureTable =
+    ErasureTable { name: "person_erasures", of_search: &["next_day"], of_request: &["person_id"] };
 
 /// A person whose data is to be erased.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -59,7 +45,7 @@ pub struct PersonErasure {
     pub person_hash: String,
     /// State of the erasure.
     #[schema(value_type = String, example = "done")]
-    pub state: PersonErasureState,
+    pub state: ErasureState,
     /// Rows that were removed so far, by table. A report is removed with its bytes, a capture with its files.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub removed: BTreeMap<String, u64>,
@@ -85,7 +71,7 @@ struct ErasureRow {
     id: Uuid,
     kind: PersonKind,
     person_hash: Vec<u8>,
-    state: PersonErasureState,
+    state: ErasureState,
     removed: Json<BTreeMap<String, u64>>,
     requested_by: String,
     requested_at: OffsetDateTime,
@@ -126,7 +112,7 @@ pub async fn begin_erasure(
         r#"INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
            SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $2, 'searching'
            WHERE (SELECT count(*) FROM person_erasures WHERE tenant = $1 AND state LIKE 'searching%') < $7
-           RETURNING id, kind AS "kind: PersonKind", person_hash, state AS "state: PersonErasureState",
+           RETURNING id, kind AS "kind: PersonKind", person_hash, state AS "state: ErasureState",
                      removed AS "removed: Json<BTreeMap<String, u64>>", requested_by, requested_at, finished_at, detail"#,
         tenant,
         now,
@@ -153,7 +139,7 @@ pub async fn list_erasures(
     let (at, id) = after.unzip();
     let rows = sqlx::query_as!(
         ErasureRow,
-        r#"SELECT id, kind AS "kind: PersonKind", person_hash, state AS "state: PersonErasureState",
+        r#"SELECT id, kind AS "kind: PersonKind", person_hash, state AS "state: ErasureState",
                   removed AS "removed: Json<BTreeMap<String, u64>>", requested_by, requested_at, finished_at, detail
            FROM person_erasures
            WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (requested_at, id) < ($2, $3::uuid))
@@ -171,7 +157,7 @@ pub async fn get_erasure(tx: &mut TenantTx, id: Uuid) -> Result<Option<PersonEra
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         ErasureRow,
-        r#"SELECT id, kind AS "kind: PersonKind", person_hash, state AS "state: PersonErasureState",
+        r#"SELECT id, kind AS "kind: PersonKind", person_hash, state AS "state: ErasureState",
                   removed AS "removed: Json<BTreeMap<String, u64>>", requested_by, requested_at, finished_at, detail
            FROM person_erasures WHERE tenant = $1 AND id = $2"#,
         tenant,
@@ -189,8 +175,6 @@ pub struct OpenErasure {
     pub kind: PersonKind,
     /// The person's id.
     pub person_id: String,
-    /// The state.
-    pub state: PersonErasureState,
     /// Data that arrived later stays.
     pub requested_at: OffsetDateTime,
     /// The day to go on with; None at the beginning of a search.
@@ -198,6 +182,12 @@ pub struct OpenErasure {
 }
 
 impl OpenErasure {
+    /// Returns its request.
+    #[must_use]
+    pub fn request(&self) -> ErasureRequest {
+        ErasureRequest { table: PERSON_ERASURES, id: self.id }
+    }
+
     /// Returns the person, as rows name it.
     #[must_use]
     pub fn person_key(&self) -> PersonKey {
@@ -210,33 +200,12 @@ pub async fn find_open(tx: &mut TenantTx, id: Uuid) -> Result<Option<OpenErasure
     let (connection, tenant, _) = tx.parts();
     let open = sqlx::query_as!(
         OpenErasure,
-        r#"SELECT id, kind AS "kind: PersonKind", person_id AS "person_id!", state AS "state: PersonErasureState",
-                  requested_at, next_day
+        r#"SELECT id, kind AS "kind: PersonKind", person_id AS "person_id!", requested_at, next_day
            FROM person_erasures WHERE tenant = $1 AND id = $2 AND state IN ('searching', 'searching_again')"#,
         tenant,
         id
     );
     Ok(open.fetch_optional(connection).await?)
-}
-
-/// Adds to the number of rows that were removed from a table.
-pub async fn count_removed(tx: &mut TenantTx, id: Uuid, table: &str, rows: u64) -> Result<()> {
-    if rows == 0 {
-        return Ok(());
-    }
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE person_erasures
-         SET removed = jsonb_set(removed, ARRAY[$3], to_jsonb(coalesce((removed ->> $3)::bigint, 0) + $4::bigint))
-         WHERE tenant = $1 AND id = $2",
-        tenant,
-        id,
-        table,
-        to_row(rows)
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// Sets the day that the search goes on with.
@@ -247,50 +216,6 @@ pub async fn set_next_day(tx: &mut TenantTx, id: Uuid, next_day: Date) -> Result
         tenant,
         id,
         next_day
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Begins the second search.
-pub async fn search_again(tx: &mut TenantTx, id: Uuid) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE person_erasures SET state = 'searching_again', next_day = NULL WHERE tenant = $1 AND id = $2",
-        tenant,
-        id
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Ends an erasure: nothing is left, and the person's id is forgotten. Returns it.
-pub async fn finish_erasure(tx: &mut TenantTx, id: Uuid) -> Result<Option<PersonErasure>> {
-    let (connection, tenant, now) = tx.parts();
-    let row = sqlx::query_as!(
-        ErasureRow,
-        r#"UPDATE person_erasures SET state = 'done', person_id = NULL, next_day = NULL, finished_at = $3
-           WHERE tenant = $1 AND id = $2
-           RETURNING id, kind AS "kind: PersonKind", person_hash, state AS "state: PersonErasureState",
-                     removed AS "removed: Json<BTreeMap<String, u64>>", requested_by, requested_at, finished_at, detail"#,
-        tenant,
-        id,
-        now
-    );
-    Ok(row.fetch_optional(connection).await?.map(PersonErasure::from))
-}
-
-/// Records that an erasure was given up.
-pub async fn fail_erasure(tx: &mut OwnerTx, id: Uuid, detail: &str) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE person_erasures SET state = 'failed', person_id = NULL, detail = $3
-         WHERE tenant = $1 AND id = $2 AND state IN ('searching', 'searching_again')",
-        tenant,
-        id,
-        detail
     )
     .execute(connection)
     .await?;

@@ -1,10 +1,14 @@
 //! The statements about bundles of source files, and the tenant's switch.
 
-use time::Date;
+use serde::Deserialize;
+use serde_json::Value;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::{ContentHash, DebugId, TenantId};
 use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
-use unslide_store::{FeatureFile, HookFuture, OwnerTx, Result, StoreHook, TenantTx, Uuid, segments};
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
+use unslide_store::{
+    FeatureFile, HookFuture, OwnerTx, Result, StoreError, StoreHook, TenantTx, Uuid, segments,
+};
 
 /// The folder of bundles below a tenant's prefix, and the name of each file.
 const BUNDLE_FOLDER: &str = "source-bundles";
@@ -12,13 +16,21 @@ const BUNDLE_NAME: &str = "bundle";
 /// Whether a tenant that has not chosen keeps source files.
 const ENABLED_BY_DEFAULT: bool = false;
 
-/// Deletes bundles with their symbols and by their age, and lists their files.
-pub const HOOK: StoreHook = StoreHook {
-    symbols_deleted: Some(delete_bundles),
-    expire: Some(expire_bundles),
-    files: Some(list_files),
-    ..StoreHook::new(crate::NAME)
-};
+/// Deletes bundles with their symbols.
+pub const HOOK: StoreHook =
+    StoreHook { tables: OWNED_TABLES, symbols_deleted: Some(delete_bundles), ..StoreHook::new(crate::NAME) };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::new("source_switches"),
+    OwnedTable {
+        key: &[KeyColumn::Value("debug_id"), KeyColumn::Text("app")],
+        received_at: Some("received_at"),
+        age: RowAge::Retention,
+        files: Some(RowFiles { columns: &["debug_id", "object_id"], bytes: "size", list: list_files }),
+        ..OwnedTable::new("source_bundles")
+    },
+];
 
 /// Returns the key of a bundle's object.
 pub fn bundle_key(tenant: &TenantId, object_id: Uuid) -> ObjectKey {
@@ -183,42 +195,23 @@ fn delete_bundles<'t>(tx: &'t mut OwnerTx, debug_id: &'t DebugId) -> HookFuture<
     })
 }
 
-fn expire_bundles(tx: &mut TenantTx, first_kept: Date, limit: u32) -> HookFuture<'_, u64> {
-    Box::pin(async move {
-        let (connection, tenant, _) = tx.parts();
-        let deleted = sqlx::query_scalar!(
-            "DELETE FROM source_bundles b USING (
-                 SELECT debug_id, app FROM source_bundles WHERE tenant = $1 AND received_at < $2
-                 ORDER BY received_at LIMIT $3) e
-             WHERE b.tenant = $1 AND b.debug_id = e.debug_id AND b.app = e.app RETURNING b.object_id",
-            tenant,
-            first_kept.midnight().assume_utc(),
-            i64::from(limit)
-        )
-        .fetch_all(connection)
-        .await?;
-        condemn_bundles(tx, &deleted).await?;
-        Ok(deleted.len() as u64)
-    })
-}
-
 async fn condemn_bundles(tx: &mut OwnerTx, objects: &[Uuid]) -> Result<()> {
     let owner = tx.tenant()?;
     let keys: Vec<String> = objects.iter().map(|id| bundle_key(&owner, *id).to_string()).collect();
     segments::condemn_objects(tx, &keys).await
 }
 
-fn list_files(tx: &mut TenantTx) -> HookFuture<'_, Vec<FeatureFile>> {
-    Box::pin(async move {
-        let owner = tx.tenant()?;
-        let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query!("SELECT debug_id, object_id FROM source_bundles WHERE tenant = $1", tenant);
-        let files = rows.fetch_all(connection).await?.into_iter().map(|row| FeatureFile {
-            key: bundle_key(&owner, row.object_id).to_string(),
-            needed_as: Some(format!("the source files of {}", row.debug_id)),
-        });
-        Ok(files.collect())
-    })
+/// The columns that say which file a bundle has.
+#[derive(Deserialize)]
+struct BundleRow {
+    debug_id: Uuid,
+    object_id: Uuid,
+}
+
+fn list_files(tenant: &TenantId, row: Value) -> Result<Vec<FeatureFile>> {
+    let row: BundleRow = serde_json::from_value(row).map_err(|e| StoreError::corrupt("source_bundles", e))?;
+    let key = bundle_key(tenant, row.object_id).to_string();
+    Ok(vec![FeatureFile { key, needed_as: Some(format!("the source files of {}", row.debug_id)) }])
 }
 
 /// The file of a source map.

@@ -20,7 +20,8 @@ use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
-use unslide_store::Store;
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "symbol-server";
@@ -40,6 +41,9 @@ pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
 }
 
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("names_keys")];
+
 /// Makes the feature, which has no settings.
 #[must_use]
 pub fn feature() -> Feature {
@@ -52,6 +56,7 @@ pub fn feature() -> Feature {
         ..ApiFeature::new(NAME, "Files of symbols, and keys that give names of functions to profilers.")
     };
     Feature {
+        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
         ..Feature::new(NAME, api)
     }

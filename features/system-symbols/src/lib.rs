@@ -13,6 +13,8 @@ use unslide_api::feature::{ApiFeature, NavigationEntry};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
+use unslide_store::StoreHook;
+use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "system-symbols";
@@ -21,6 +23,9 @@ pub const NAME: &str = "system-symbols";
 pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
 }
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::new("system_symbol_builds")];
 
 /// Makes the feature, which has no settings.
 #[must_use]
@@ -38,5 +43,5 @@ pub fn feature() -> Feature {
         }],
         ..ApiFeature::new(NAME, "Names of the operating systems' functions, and the builds that lack them.")
     };
-    Feature::new(NAME, api)
+    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, api) }
 }

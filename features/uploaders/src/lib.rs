@@ -28,7 +28,7 @@ use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
-use unslide_store::Store;
+use unslide_store::{Store, StoreHook};
 use utoipa_axum::router::OpenApiRouter;
 
 /// The name of the feature.
@@ -73,7 +73,7 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
-        hook: sentry::HOOK,
+        hook: StoreHook::with_tables(NAME, sentry::OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_expired), jobs: &[] },
         ..Feature::new(NAME, for_api(config))
     }

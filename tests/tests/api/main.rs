@@ -21,6 +21,7 @@ mod search;
 mod signals;
 mod statement_counts;
 mod symbols;
+mod tables;
 mod tenants;
 mod triage;
 mod world;

@@ -1,10 +1,10 @@
 //! Erasures of what apps sent with one public key in a range of time. Such data that comes to the store later is not stored.
 
-use crate::column::{JsonColumn, words};
+use crate::column::JsonColumn;
+use crate::erasure_requests::{ErasureRequest, ErasureState, ErasureTable};
 use crate::groups::lock_for_merges;
-use crate::number::{from_row32, to_row};
-use crate::persons::ErasedRows;
-use crate::{OwnerTx, Result, TenantTx, Uuid};
+use crate::number::from_row32;
+use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -16,20 +16,8 @@ pub const MAX_OPEN_ERASURES: i64 = 20;
 /// Erasures of one key that are listed.
 const LISTED_ERASURES: i64 = 50;
 
-words! {
-    /// State of the erasure of a public key's data.
-    #[derive(ToSchema)]
-    pub enum KeyErasureState {
-        /// The first search runs.
-        Searching = "searching",
-        /// The first search has ended. A second one finds data that was being stored at the time of the request.
-        SearchingAgain = "searching_again",
-        /// Nothing is left.
-        Done = "done",
-        /// It was given up; `detail` says why. Request it again.
-        Failed = "failed",
-    }
-}
+/// The table of erasures.
+pub const KEY_ERASURES: ErasureTable = ErasureTable { name: "key_erasures", of_search: &[], of_request: &[] };
 
 /// Data of a public key that arrived in a range of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +65,7 @@ pub struct KeyErasure {
     pub version: Option<String>,
     /// State of the erasure.
     #[schema(value_type = String, example = "done")]
-    pub state: KeyErasureState,
+    pub state: ErasureState,
     /// Rows that were removed so far, by table.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub removed: BTreeMap<String, u64>,
@@ -98,7 +86,13 @@ impl KeyErasure {
     /// Returns true while a builder works on it.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.state, KeyErasureState::Searching | KeyErasureState::SearchingAgain)
+        matches!(self.state, ErasureState::Searching | ErasureState::SearchingAgain)
+    }
+
+    /// Returns its request.
+    #[must_use]
+    pub fn request(&self) -> ErasureRequest {
+        ErasureRequest { table: KEY_ERASURES, id: self.id }
     }
 
     /// Returns what it erases. Returns None if its key's id is none.
@@ -115,7 +109,7 @@ macro_rules! query_erasures {
         sqlx::query!(
             $before
                 + r#" id AS "id!", key_id AS "key_id!", range_begin AS "range_begin!", range_end AS "range_end!", version,
-                      state AS "state!: KeyErasureState", removed AS "removed!: JsonColumn<BTreeMap<String, u64>>",
+                      state AS "state!: ErasureState", removed AS "removed!: JsonColumn<BTreeMap<String, u64>>",
                       requested_by AS "requested_by!", requested_at AS "requested_at!", finished_at, detail "#
                 + $after,
             $($argument),+
@@ -184,57 +178,6 @@ pub async fn get_erasure(tx: &mut TenantTx, id: Uuid) -> Result<Option<KeyErasur
     let (connection, tenant, _) = tx.parts();
     let erasure = query_erasures!("SELECT", "FROM key_erasures WHERE tenant = $1 AND id = $2", tenant, id);
     Ok(erasure.fetch_optional(connection).await?)
-}
-
-/// Adds to the number of rows that were removed from a table.
-pub async fn count_removed(tx: &mut TenantTx, id: Uuid, removed: ErasedRows) -> Result<()> {
-    if removed.rows == 0 {
-        return Ok(());
-    }
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE key_erasures
-         SET removed = jsonb_set(removed, ARRAY[$3], to_jsonb(coalesce((removed ->> $3)::bigint, 0) + $4::bigint))
-         WHERE tenant = $1 AND id = $2",
-        tenant,
-        id,
-        removed.table,
-        to_row(removed.rows)
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-/// Ends the search of an erasure, and returns the erasure as it is then: it searches again, or is done.
-pub async fn end_search(tx: &mut TenantTx, id: Uuid) -> Result<Option<KeyErasure>> {
-    let (connection, tenant, now) = tx.parts();
-    let erasure = query_erasures!(
-        "UPDATE key_erasures
-         SET state = CASE state WHEN 'searching' THEN 'searching_again' ELSE 'done' END,
-             finished_at = CASE state WHEN 'searching_again' THEN $3::timestamptz END
-         WHERE tenant = $1 AND id = $2 AND state LIKE 'searching%' RETURNING",
-        "",
-        tenant,
-        id,
-        now
-    );
-    Ok(erasure.fetch_optional(connection).await?)
-}
-
-/// Records that an erasure was given up.
-pub async fn fail_erasure(tx: &mut OwnerTx, id: Uuid, detail: &str) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE key_erasures SET state = 'failed', detail = $3
-         WHERE tenant = $1 AND id = $2 AND state LIKE 'searching%'",
-        tenant,
-        id,
-        detail
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// Returns the places in `arrived` of data that an erasure covers. One statement, and none if no data has a key.

@@ -7,6 +7,7 @@ pub mod app_signals;
 pub mod audit;
 pub(crate) mod config;
 pub mod erasure;
+pub mod erasure_requests;
 pub mod figures;
 mod key_bytes;
 pub mod key_erasures;

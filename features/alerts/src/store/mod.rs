@@ -22,14 +22,27 @@ use time::Duration;
 use unslide_model::TenantId;
 use unslide_store::groups::GroupEvent;
 use unslide_store::sql::{TenantColumn, rows_before, words};
+use unslide_store::tables::OwnedTable;
 use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
 
 /// Notes events in the transactions that store reports and delete groups.
 pub const ALERT_HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
     groups_changed: Some(groups_changed),
     groups_deleted: Some(groups_deleted),
     ..StoreHook::new(crate::NAME)
 };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::new("alert_rules"),
+    OwnedTable::new("alert_figures"),
+    OwnedTable::purged("alert_firings"),
+    OwnedTable::purged("alert_events"),
+    OwnedTable::purged("alert_messages"),
+    OwnedTable::purged("alert_recipients"),
+    OwnedTable::new("alert_mail_counts"),
+];
 
 fn groups_changed<'t>(tx: &'t mut TenantTx, changed: &'t [GroupEvent]) -> HookFuture<'t> {
     Box::pin(events::raise_for_groups(tx, changed))

@@ -1,27 +1,47 @@
 //! The part of captures in transactions of the store.
 
-use super::{Capture, CaptureFile, list, wake};
+use super::{CaptureFile, list_runs, wake};
+use crate::capture::CaptureForm;
 use crate::keys::CaptureKeys;
 use crate::pages::capture_path;
-use time::{Date, OffsetDateTime};
-use unslide_store::persons::{ErasedRows, ErasedSessions};
+use serde::Deserialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
 use unslide_store::queries::session::{MOST_OF_KIND, ShownSessionEvent, TimelineEvent, TimelinePage};
 use unslide_store::sql::to_row32;
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
 use unslide_store::{
-    ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Store, StoreHook, SymbolPosition, TenantTx, Uuid,
-    segments,
+    ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Result, Store, StoreError, StoreHook,
+    SymbolPosition, TenantTx, Uuid,
 };
 
-/// Wakes captures, deletes those that are over or of a person, and lists their files and their place in a session.
+/// Wakes captures, and lists their place in a session.
 pub const CAPTURE_HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
     symbols_arrived: Some(symbols_arrived),
     missed_symbols: Some(missed_symbols),
-    expire: Some(expire),
-    files: Some(files),
     session_events: Some(session_events),
-    erase_sessions: Some(erase_sessions),
     ..StoreHook::new(crate::NAME)
 };
+
+/// The tables of the feature.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable {
+        key: &[KeyColumn::Value("id")],
+        app: Some("app"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        age: RowAge::Retention,
+        files: Some(CAPTURE_FILES),
+        ..OwnedTable::new("captures")
+    },
+    OwnedTable::new("capture_waits"),
+];
+
+/// The files of a capture and its analyses.
+const CAPTURE_FILES: RowFiles =
+    RowFiles { columns: &["id", "form", "files", "run", "answer"], bytes: "size", list: list_files };
 
 fn symbols_arrived<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
     Box::pin(wake::wake(tx, symbols.arrived, symbols.is_system, symbols.limit))
@@ -42,50 +62,32 @@ fn missed_symbols<'s>(store: &'s Store, after: SymbolPosition<'s>) -> HookFuture
     })
 }
 
-fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
-    Box::pin(async move {
-        let expired = list::expire(tx, before, limit).await?;
-        let tenant = tx.tenant()?;
-        let keys: Vec<String> = expired.iter().flat_map(|capture| capture.object_keys(&tenant)).collect();
-        segments::condemn_objects(tx, &keys).await?;
-        Ok(expired.len() as u64)
-    })
+/// The columns that say which files a capture has.
+#[derive(Deserialize)]
+struct FileRow {
+    id: Uuid,
+    form: CaptureForm,
+    files: Vec<CaptureFile>,
+    run: u32,
+    answer: Option<u32>,
 }
 
-/// Deletes the captures of sessions, and condemns their files.
-fn erase_sessions<'t>(tx: &'t mut TenantTx, sessions: ErasedSessions<'t>) -> HookFuture<'t, Vec<ErasedRows>> {
-    Box::pin(async move {
-        let erased = list::erase_sessions(tx, sessions).await?;
-        let tenant = tx.tenant()?;
-        let keys: Vec<String> = erased.iter().flat_map(|capture| capture.object_keys(&tenant)).collect();
-        segments::condemn_objects(tx, &keys).await?;
-        Ok(vec![ErasedRows { table: "captures", rows: erased.len() as u64 }])
-    })
-}
-
-fn files(tx: &mut TenantTx) -> HookFuture<'_, Vec<FeatureFile>> {
-    Box::pin(async move {
-        let captures = list::all(tx).await?;
-        let tenant = tx.tenant()?;
-        Ok(captures
-            .iter()
-            .flat_map(|capture| files_of(capture, &CaptureKeys::new(&tenant, capture.id)))
-            .collect())
-    })
-}
-
-fn files_of(capture: &Capture, keys: &CaptureKeys) -> Vec<FeatureFile> {
-    let needed = |what: &str| Some(format!("{what} of capture {}", capture.id));
+fn list_files(tenant: &TenantId, row: Value) -> Result<Vec<FeatureFile>> {
+    let row: FileRow = serde_json::from_value(row).map_err(|e| StoreError::corrupt("captures", e))?;
+    let FileRow { id, form, files, run, answer } = row;
+    let keys = CaptureKeys::new(tenant, id);
+    let needed = |what: &str| Some(format!("{what} of capture {id}"));
     // Some of its parts may be left out.
-    let is_sent = |name: &str| capture.files.iter().any(|file: &CaptureFile| file.name == name);
-    let parts = capture.form.list_parts().iter().filter(|part| is_sent(part.name));
-    let parts =
-        parts.map(|part| FeatureFile { key: keys.part(part.name).to_string(), needed_as: needed("a file") });
-    let analyses = capture.runs().map(|run| FeatureFile {
-        key: keys.analysis(run).to_string(),
-        needed_as: needed("the analysis").filter(|_| capture.answer == Some(run)),
+    let is_sent = |name: &str| files.iter().any(|file| file.name == name);
+    let parts = form.list_parts().iter().map(|part| FeatureFile {
+        key: keys.part(part.name).to_string(),
+        needed_as: needed("a file").filter(|_| is_sent(part.name)),
     });
-    parts.chain(analyses).collect()
+    let analyses = list_runs(run, answer).map(|run| FeatureFile {
+        key: keys.analysis(run).to_string(),
+        needed_as: needed("the analysis").filter(|_| answer == Some(run)),
+    });
+    Ok(parts.chain(analyses).collect())
 }
 
 struct SessionRow {

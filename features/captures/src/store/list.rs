@@ -2,8 +2,7 @@
 
 use super::{Capture, query_captures};
 use crate::capture::CaptureKind;
-use time::{Date, OffsetDateTime};
-use unslide_store::persons::ErasedSessions;
+use time::OffsetDateTime;
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx, Uuid};
@@ -87,53 +86,6 @@ pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Op
         .execute(connection)
         .await?;
     Ok(Some(capture.into()))
-}
-
-/// Deletes the captures of sessions and returns them, so that their objects can be condemned in the same transaction.
-pub async fn erase_sessions(tx: &mut TenantTx, sessions: ErasedSessions<'_>) -> Result<Vec<Capture>> {
-    let (connection, tenant, _) = tx.parts();
-    let found = query_captures!(
-        "WHERE tenant = $1 AND session_id = ANY ($2) AND ($3::text[] IS NULL OR app = ANY ($3)) AND received_at < $4
-         ORDER BY id FOR UPDATE",
-        tenant,
-        sessions.ids,
-        sessions.apps as Option<&[String]>,
-        sessions.received_before
-    );
-    let found: Vec<Capture> =
-        found.fetch_all(&mut *connection).await?.into_iter().map(Capture::from).collect();
-    let ids: Vec<Uuid> = found.iter().map(|capture| capture.id).collect();
-    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = ANY ($2)", tenant, &ids)
-        .execute(connection)
-        .await?;
-    Ok(found)
-}
-
-/// Deletes up to `limit` captures that came before the day `before` and returns them, so that their objects can be
-/// condemned in the same transaction.
-pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<Capture>> {
-    let (connection, tenant, _) = tx.parts();
-    let over = query_captures!(
-        "WHERE tenant = $1 AND id IN (SELECT o.id FROM captures o WHERE o.tenant = $1 AND o.received_at < $2
-                                     ORDER BY o.received_at, o.id LIMIT $3)
-         ORDER BY id FOR UPDATE",
-        tenant,
-        before.midnight().assume_utc(),
-        i64::from(limit)
-    );
-    let over = over.fetch_all(&mut *connection).await?;
-    let ids: Vec<Uuid> = over.iter().map(|capture| capture.id).collect();
-    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = ANY ($2)", tenant, &ids)
-        .execute(connection)
-        .await?;
-    Ok(over.into_iter().map(Capture::from).collect())
-}
-
-/// Returns all captures of the transaction's tenant.
-pub async fn all(tx: &mut TenantTx) -> Result<Vec<Capture>> {
-    let (connection, tenant, _) = tx.parts();
-    let all = query_captures!("WHERE tenant = $1", tenant).fetch_all(connection).await?;
-    Ok(all.into_iter().map(Capture::from).collect())
 }
 
 /// A capture that was recorded in a run of the app.

@@ -14,7 +14,7 @@ mod run;
 mod wake;
 
 pub use hooks::CAPTURE_HOOK;
-pub use list::{CaptureFilter, RunCapture, all, delete, earlier, expire, for_run, get, list};
+pub use list::{CaptureFilter, RunCapture, delete, earlier, for_run, get, list};
 pub use receive::{NewCapture, ReceivedCapture, expect, receive};
 pub use run::{AnalysisEnd, CaptureRun, SeenSymbols, begin, fail, finish};
 pub use wake::wake;
@@ -118,9 +118,14 @@ impl Capture {
 
     /// Returns the runs that may have stored an analysis: the one that answers, and the last one.
     pub fn runs(&self) -> impl Iterator<Item = u32> + use<> {
-        let last = Some(self.run).filter(|run| *run > 0 && self.answer != Some(*run));
-        self.answer.into_iter().chain(last)
+        list_runs(self.run, self.answer)
     }
+}
+
+/// Returns the runs that may have stored an analysis, of a capture with this last run and this answer.
+fn list_runs(last: u32, answer: Option<u32>) -> impl Iterator<Item = u32> {
+    let last = Some(last).filter(|run| *run > 0 && answer != Some(*run));
+    answer.into_iter().chain(last)
 }
 
 struct CaptureRow {

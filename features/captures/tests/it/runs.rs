@@ -12,7 +12,7 @@ use unslide_model::{ContentHash, DebugId, Owner, Quality};
 use unslide_store::queries::session::{self, TimelineEvent, TimelinePage};
 use unslide_store::slots::{self, PublishedSymbols};
 use unslide_store::wakes::{self, Arrived};
-use unslide_store::{TenantTx, Uuid, feature_files, jobs, segments, usage};
+use unslide_store::{TenantTx, Uuid, expire_features, feature_files, jobs, segments, usage};
 use unslide_testkit::statements;
 
 async fn database() -> TestDatabase {
@@ -230,11 +230,10 @@ async fn only_the_last_run_ends_and_a_deleted_capture_has_none() {
     assert_eq!(captures::list(&mut tx, &filter, None, 10).await.unwrap().len(), 1);
     assert!(captures::delete(&mut tx, id, Some("other")).await.unwrap().is_none());
     let today = tx.now().date();
-    assert!(captures::expire(&mut tx, today, 10).await.unwrap().is_empty());
-    assert_eq!(
-        captures::expire(&mut tx, today.next_day().unwrap(), 10).await.unwrap()[0].runs().collect::<Vec<_>>(),
-        [2]
-    );
+    assert_eq!(expire_features(&mut tx, today, 10).await.unwrap(), 0);
+    assert_eq!(expire_features(&mut tx, today.next_day().unwrap(), 10).await.unwrap(), 1);
+    let condemned = segments::list_keys(&mut tx).await.unwrap().condemned;
+    assert!(condemned.contains(&format!("t/acme/captures/{id}/analysis-2")), "{condemned:?}");
     tx.commit().await.unwrap();
     assert_eq!(finished(&database, id, 2, &[]).await, AnalysisEnd::Useless);
     assert_eq!(database.number("SELECT count(*) FROM capture_waits").await, 0);

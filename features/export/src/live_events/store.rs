@@ -9,10 +9,12 @@ use time::Duration;
 use unslide_store::groups::GroupEvent;
 use unslide_store::slots::PublishedSymbols;
 use unslide_store::sql::in_pages;
+use unslide_store::tables::OwnedTable;
 use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook, StoredReports, TenantTx};
 
 /// Writes events in the transactions of their causes.
 pub const EVENT_HOOK: StoreHook = StoreHook {
+    tables: &[OwnedTable::new("live_event_counters"), OwnedTable::new("live_events")],
     reports_stored: Some(reports_stored),
     symbols_published: Some(symbols_published),
     announced: Some(append_announced),

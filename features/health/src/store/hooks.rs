@@ -1,53 +1,55 @@
 //! The part of health in transactions of the store.
 
-use super::erasure;
 use super::figures::watched::WATCHED_FIGURES;
 use crate::figure_text::describe_figures;
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
 use unslide_store::queries::session::{
     MOST_OF_KIND, SessionFigure, SessionJudgement, ShownSessionEvent, TimelineEvent, TimelinePage,
 };
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
+use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
-/// Deletes expired rows and those of persons, lists the begin, the end and the metric payloads of a session, and finds the
-/// sessions of a person.
+/// Lists the begin, the end and the metric payloads of a session, and finds the sessions of a person.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
-    expire: Some(expire),
+    tables: OWNED_TABLES,
     session_events: Some(session_events),
-    person_sessions: Some(erasure::person_sessions),
     find_sessions: Some(super::sessions::find_sessions),
-    erase_sessions: Some(erasure::erase_sessions),
-    erase_key_range: Some(erasure::erase_key_range),
     figures: Some(WATCHED_FIGURES),
     ..StoreHook::new(crate::NAME)
 };
 
-/// Deletes sessions and metric payloads. Their counts stay. Days that no tenant keeps go with their tables
-/// (see [`unslide_store::partitions::drop_before`]).
-fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> HookFuture<'_, u64> {
-    Box::pin(async move {
-        let (connection, tenant, _) = tx.parts();
-        let gone = sqlx::query_scalar!(
-            r#"WITH old_sessions AS (
-               DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
-                   SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)
-               RETURNING 1),
-           old_payloads AS (
-               DELETE FROM metric_payloads WHERE tenant = $1 AND day < $2 AND (app, payload_id, day) IN (
-                   SELECT app, payload_id, day FROM metric_payloads WHERE tenant = $1 AND day < $2 LIMIT $3)
-               RETURNING 1)
-           SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_payloads) AS "gone!""#,
-            tenant,
-            before,
-            i64::from(limit)
-        )
-        .fetch_one(connection)
-        .await?;
-        Ok(gone.unsigned_abs())
-    })
-}
+/// The tables of the feature. Counts name no person, and stay.
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable {
+        key: &[KeyColumn::Text("app"), KeyColumn::Text("session_id"), KeyColumn::Value("day")],
+        app: Some("app"),
+        version: Some("version"),
+        day: Some("day"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        user: Some("user_hash"),
+        installation: Some("installation"),
+        sender_key: Some("sender_key"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("sessions")
+    },
+    OwnedTable::new("session_days"),
+    OwnedTable::purged("session_hour_counts"),
+    OwnedTable {
+        key: &[KeyColumn::Text("app"), KeyColumn::Text("payload_id"), KeyColumn::Value("day")],
+        app: Some("app"),
+        day: Some("day"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("metric_payloads")
+    },
+    OwnedTable::new("metric_versions"),
+    OwnedTable::new("metric_days"),
+    OwnedTable::purged("metric_hours"),
+];
 
 words! {
     /// Kinds of events in a session.

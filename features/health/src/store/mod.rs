@@ -1,7 +1,6 @@
 //! The statements: sessions, metric payloads, and figures that are made of both.
 
 mod apps;
-mod erasure;
 pub mod figures;
 mod hooks;
 pub mod hours;

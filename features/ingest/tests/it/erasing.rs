@@ -12,8 +12,9 @@ use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
 use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
+use unslide_store::erasure_requests::ErasureState;
 use unslide_store::gateway_events::EventOutcome;
-use unslide_store::key_erasures::{self, KeyErasure, KeyErasureState, KeyRange};
+use unslide_store::key_erasures::{self, KeyErasure, KeyRange};
 use unslide_store::reports::Arrival;
 use unslide_world::{Browser, encode_form, redirect_location};
 
@@ -110,7 +111,7 @@ async fn everything_of_a_key_is_erased_and_nothing_of_others() {
     assert_eq!(count_reports(&database).await, 5);
     let requested = request(&database, &range(&database, None)).await;
     let ended = finish(&database, requested.id).await;
-    assert_eq!(ended.state, KeyErasureState::Done);
+    assert_eq!(ended.state, ErasureState::Done);
     assert_eq!(ended.removed, [("reports".to_owned(), 3), ("sessions".to_owned(), 1)].into());
     assert_eq!(count_reports(&database).await, 2);
     let left = database.rows("SELECT session_id FROM sessions ORDER BY 1").await;

@@ -4,9 +4,10 @@ use std::time::Duration;
 use unslide_builder::{Config, Settings};
 use unslide_harness::service::RunningService;
 use unslide_harness::{TestServers, acme};
-use unslide_person_erasure::store::{self, NewPersonErasure, PersonErasureState};
+use unslide_person_erasure::store::{self, NewPersonErasure};
 use unslide_runtime::Host;
 use unslide_sandbox::child::ChildProgram;
+use unslide_store::erasure_requests::ErasureState;
 use unslide_store::persons::PersonKind;
 
 /// Probes of a builder that has started.
@@ -42,7 +43,7 @@ async fn a_builder_searches_at_once_and_comes_back_for_the_second_search() {
     tokio::time::timeout(FIRST_SEARCH_TIMEOUT, searched).await.expect("the first search ends");
     let mut tx = servers.store.tenant(&acme()).await.unwrap();
     let erasure = store::get_erasure(&mut tx, requested.id).await.unwrap().unwrap();
-    assert_eq!(erasure.state, PersonErasureState::SearchingAgain);
+    assert_eq!(erasure.state, ErasureState::SearchingAgain);
     tx.rollback().await.unwrap();
     let waiting =
         "SELECT count(*) FROM jobs WHERE kind = 'erase_person' AND status = 'queued' AND run_at > now()";

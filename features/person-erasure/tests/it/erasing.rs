@@ -7,10 +7,12 @@ use crate::erasure_fixture::{
 use sqlx::Row;
 use std::collections::BTreeMap;
 use time::Duration;
-use unslide_harness::database::{TestDatabase, umbrella};
-use unslide_person_erasure::store::{self, PersonErasureState};
+use unslide_harness::database::{TestDatabase, acme, umbrella};
+use unslide_person_erasure::store;
+use unslide_store::erasure_requests::ErasureState;
 use unslide_store::gateway_events::EventOutcome;
-use unslide_store::persons::PersonKind;
+use unslide_store::persons::{ErasedSessions, PersonKind};
+use unslide_store::tables::Selection;
 
 /// Returns the number of rows of each table that has data of persons.
 async fn count_rows(database: &TestDatabase) -> BTreeMap<&'static str, i64> {
@@ -32,7 +34,7 @@ async fn everything_of_a_user_is_erased_and_nothing_of_others() {
     fill(&database).await;
     let requested = request(&database, PersonKind::User, "robin").await;
     let erasure = finish(&database, requested.id).await;
-    assert_eq!(erasure.state, PersonErasureState::Done);
+    assert_eq!(erasure.state, ErasureState::Done);
     let expected = removed(&[("reports", 2), ("sessions", 1), ("metric_payloads", 1), ("captures", 1)]);
     assert_eq!(erasure.removed, expected);
     let left = count_rows(&database).await;
@@ -44,6 +46,25 @@ async fn everything_of_a_user_is_erased_and_nothing_of_others() {
     let runs = database.rows("SELECT session_id FROM sessions").await;
     assert_eq!(runs[0].get::<String, _>(0), OTHER_RUN);
     assert_eq!(database.number("SELECT count(*) FROM condemned_objects").await, 1, "the capture's file");
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn rows_of_sessions_are_counted_as_they_are_deleted() {
+    let database = database().await;
+    fill(&database).await;
+    let (ids, received_before) = ([RUN.to_owned(), RUN.to_uppercase()], database.now());
+    let selection = Selection::Sessions(ErasedSessions { ids: &ids, apps: None, received_before });
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let counted = selection.count_rows(&mut tx).await.unwrap();
+    assert_eq!(counted.iter().map(|table| table.rows).collect::<Vec<_>>(), [1; 3]);
+    assert_eq!(selection.delete_rows(&mut tx, Some(1)).await.unwrap(), counted);
+    assert_eq!(selection.count_rows(&mut tx).await.unwrap(), []);
+    tx.rollback().await.unwrap();
+    let mut tx = database.store.tenant(&umbrella()).await.unwrap();
+    assert_eq!(selection.delete_rows(&mut tx, None).await.unwrap(), [], "rows of another tenant");
+    tx.commit().await.unwrap();
+    assert_eq!(count_rows(&database).await["sessions"], 2);
 }
 
 #[tokio::test]
@@ -102,7 +123,7 @@ async fn the_audit_log_and_the_erasure_have_a_keyed_hash_and_never_the_id() {
     let database = database().await;
     fill(&database).await;
     let requested = request(&database, PersonKind::User, "robin").await;
-    assert_eq!(requested.state, PersonErasureState::Searching);
+    assert_eq!(requested.state, ErasureState::Searching);
     finish(&database, requested.id).await;
     let noted =
         database.rows("SELECT subject, detail::text FROM audit_log WHERE action = 'person.erased'").await;

@@ -101,13 +101,11 @@ async fn bundles_count_against_the_limit_and_go_with_symbols_and_by_age() {
     let limited = world.create_master_key("acme").await;
     world.post(BUNDLES, &limited, bundle("another\n")).await.expect_problem(507, "symbol-quota");
 
-    let hook = unslide_source_context::feature().hook;
     let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     assert_eq!(unslide_store::feature_files(&mut tx).await.unwrap().len(), 1);
     let today = tx.now().date();
-    let expire = hook.expire.unwrap();
-    assert_eq!(expire(&mut tx, today, 10).await.unwrap(), 0);
-    assert_eq!(expire(&mut tx, today.next_day().unwrap(), 10).await.unwrap(), 1);
+    assert_eq!(unslide_store::expire_features(&mut tx, today, 10).await.unwrap(), 0);
+    assert_eq!(unslide_store::expire_features(&mut tx, today.next_day().unwrap(), 10).await.unwrap(), 1);
     tx.rollback().await.unwrap();
 
     let id = crate::source_world::ID;

@@ -4,16 +4,17 @@
 //! whatever fails, its bytes go. The row goes first.
 
 use super::hash::{SHA1_BYTES, Sha1Hash};
+use serde::Deserialize;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use time::{Duration, OffsetDateTime};
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::sql::{TenantColumn, from_row, rows_before, to_row, to_row32, words};
+use unslide_store::tables::{OwnedTable, RowFiles};
 use unslide_store::uploads::UploadStatus;
-use unslide_store::{
-    FeatureFile, HookFuture, Result, Store, StoreError, StoreHook, TenantTx, Uuid, segments,
-};
+use unslide_store::{FeatureFile, Result, Store, StoreError, TenantTx, Uuid, segments};
 
 /// How long a chunk is kept. Clients end on the first dropped connection, and the next run sends the rest.
 pub const CHUNK_LIFETIME: Duration = Duration::DAY;
@@ -26,8 +27,15 @@ const FILE_LIFETIME: Duration = Duration::days(30);
 /// The folder of chunks below a tenant's prefix.
 const CHUNK_FOLDER: &str = "chunks";
 
-/// Lists the chunks of a tenant, for the comparison of rows and objects.
-pub const HOOK: StoreHook = StoreHook { files: Some(list_files), ..StoreHook::new(crate::NAME) };
+/// The tables of the feature.
+pub const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable {
+        files: Some(RowFiles { columns: &["sha1", "object_id"], bytes: "size", list: list_files }),
+        ..OwnedTable::purged("uploader_chunks")
+    },
+    OwnedTable::purged("uploader_files"),
+    OwnedTable::purged("uploader_urls"),
+];
 
 words! {
     /// How far a file of chunks is.
@@ -438,19 +446,21 @@ pub fn chunk_key(tenant: &TenantId, object_id: Uuid, sha1: Sha1Hash) -> ObjectKe
     feature_file(tenant, CHUNK_FOLDER, object_id, sha1)
 }
 
-fn list_files(tx: &mut TenantTx) -> HookFuture<'_, Vec<FeatureFile>> {
-    Box::pin(async move {
-        let owner = tx.tenant()?;
-        let (connection, tenant, _) = tx.parts();
-        let rows = sqlx::query!("SELECT sha1, object_id FROM uploader_chunks WHERE tenant = $1", tenant);
-        let rows = rows.fetch_all(connection).await?;
-        let files = rows.into_iter().filter_map(|row| {
-            let key = chunk_key(&owner, row.object_id, Sha1Hash::from_bytes(&row.sha1)?);
-            // A lost chunk is sent again, so no file is needed.
-            Some(FeatureFile { key: key.to_string(), needed_as: None })
-        });
-        Ok(files.collect())
-    })
+/// The columns that say which object a chunk has.
+#[derive(Deserialize)]
+struct ChunkRow {
+    /// With `\x` before it.
+    sha1: String,
+    object_id: Uuid,
+}
+
+fn list_files(tenant: &TenantId, row: Value) -> Result<Vec<FeatureFile>> {
+    let row: ChunkRow = serde_json::from_value(row).map_err(|e| StoreError::corrupt("uploader_chunks", e))?;
+    let sha1 = row.sha1.trim_start_matches("\\x").parse::<Sha1Hash>();
+    let sha1 = sha1.map_err(|e| StoreError::corrupt("uploader_chunks", e))?;
+    let key = chunk_key(tenant, row.object_id, sha1).to_string();
+    // A lost chunk is sent again, so no file is needed.
+    Ok(vec![FeatureFile { key, needed_as: None }])
 }
 
 fn hash_rows(hashes: &[Sha1Hash]) -> Vec<Vec<u8>> {

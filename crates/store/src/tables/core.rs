@@ -1,0 +1,85 @@
+//! The tables of the core.
+
+use super::{KeyColumn, OutlivingRows, OwnedTable};
+
+/// The tables of the core with rows of tenants, by their subject as in `docs/data-model.md`.
+pub const CORE_TABLES: &[OwnedTable] = &[
+    OwnedTable::purged("api_keys"),
+    OwnedTable {
+        outlives: Some(OutlivingRows {
+            condition: "true",
+            reason: "it says who did what, and who deleted the tenant",
+        }),
+        ..OwnedTable::new("audit_log")
+    },
+    OwnedTable::new("app_settings"),
+    OwnedTable::new("signal_drops"),
+    OwnedTable {
+        outlives: Some(OutlivingRows { condition: "true", reason: "it proves that nothing else is left" }),
+        ..OwnedTable::new("tenant_erasures")
+    },
+    OwnedTable::new("erased_persons"),
+    OwnedTable::new("person_secrets"),
+    OwnedTable::new("key_erasures"),
+    OwnedTable::new("uploads"),
+    OwnedTable::new("partial_uploads"),
+    OwnedTable::new("upload_parts"),
+    OwnedTable::new("objects"),
+    OwnedTable::new("upload_objects"),
+    OwnedTable::new("symbol_slots"),
+    OwnedTable {
+        outlives: Some(OutlivingRows {
+            condition: "kind = 'erase'",
+            reason: "it is the job that erases the tenant",
+        }),
+        ..OwnedTable::purged("jobs")
+    },
+    OwnedTable {
+        outlives: Some(OutlivingRows {
+            condition: "kind = 'tenant_config'",
+            reason: "it tells the workers that the tenant is deleted",
+        }),
+        ..OwnedTable::purged("outbox")
+    },
+    OwnedTable::new("reprocesses"),
+    OwnedTable::purged("report_keys"),
+    OwnedTable { user: Some("user_hash"), is_part_of_report: true, ..OwnedTable::new("report_users") },
+    OwnedTable::purged("report_duplicates"),
+    REPORTS,
+    OwnedTable::new("report_bodies"),
+    OwnedTable::new("report_frames"),
+    OwnedTable::new("segments"),
+    OwnedTable::new("condemned_objects"),
+    OwnedTable::new("waits"),
+    OwnedTable::new("system_waits"),
+    OwnedTable::new("wanted_images"),
+    OwnedTable::new("app_days"),
+    OwnedTable::new("app_hours"),
+    OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("app_devices") },
+    OwnedTable::new("groups"),
+    OwnedTable::new("group_activity"),
+    OwnedTable::new("group_days"),
+    OwnedTable::new("group_breakdowns"),
+    OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("group_devices") },
+    OwnedTable::new("group_terms"),
+    OwnedTable::new("group_moves"),
+    OwnedTable::new("group_redirects"),
+    OwnedTable::new("group_short_ids"),
+    OwnedTable::new("group_views"),
+    OwnedTable::new("grouping_rules"),
+    OwnedTable::new("deferred_ranges"),
+    OwnedTable::purged("dead_letters"),
+];
+
+/// The reports: deleted with all dependent rows by [`delete_report`](crate::reports::delete_report).
+pub(crate) const REPORTS: OwnedTable = OwnedTable {
+    key: &[KeyColumn::Value("received_at"), KeyColumn::Value("report_id"), KeyColumn::Value("variant")],
+    app: Some("app"),
+    version: Some("version"),
+    received_at: Some("received_at"),
+    session: Some("run_id"),
+    installation: Some("device"),
+    sender_key: Some("sender_key"),
+    is_part_of_report: true,
+    ..OwnedTable::new("reports")
+};

@@ -1,0 +1,165 @@
+//! The tables with rows of tenants, as their owners declare them: the core in [`CORE_TABLES`], each feature in its
+//! [`StoreHook`](crate::StoreHook). A test compares the declarations with the catalogue of PostgreSQL, so that no table
+//! and no column that names a person is forgotten.
+//!
+//! The end of rows by their age and the erasures come from the declarations: [`Selection`] has the statements.
+
+mod core;
+mod erasing;
+mod rows;
+
+pub use self::core::CORE_TABLES;
+pub use erasing::Erasing;
+pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
+
+use crate::{OwnerTx, Result};
+use serde_json::Value;
+use unslide_model::TenantId;
+
+/// A table with rows of tenants. The order of the tables in their list is the order in which their rows are locked.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnedTable {
+    /// Its name in the database.
+    pub name: &'static str,
+    /// The columns that tell the rows of one tenant apart, in the order in which all writers lock rows. Empty if its rows are
+    /// never searched for here.
+    pub key: &'static [KeyColumn],
+    /// The column of the app.
+    pub app: Option<&'static str>,
+    /// The column of the app's version.
+    pub version: Option<&'static str>,
+    /// The column of the day by which the table is partitioned. Its rows are found by it rather than by their time.
+    pub day: Option<&'static str>,
+    /// The column of the time at which a row's data arrived.
+    pub received_at: Option<&'static str>,
+    /// The column that names a session of an app.
+    pub session: Option<&'static str>,
+    /// The column with the hash of a user's id.
+    pub user: Option<&'static str>,
+    /// The column with the hash of an installation's id.
+    pub installation: Option<&'static str>,
+    /// The column that names the public key that the data came with.
+    pub sender_key: Option<&'static str>,
+    /// True if a row goes with its report, and never alone.
+    pub is_part_of_report: bool,
+    /// The age that ends its rows.
+    pub age: RowAge,
+    /// The objects in storage that its rows name. They are condemned when a row is deleted here.
+    pub files: Option<RowFiles>,
+    /// Its rows that outlive their tenant.
+    pub outlives: Option<OutlivingRows>,
+}
+
+impl OwnedTable {
+    /// Declares a table of which nothing is known but its name: its rows go with their tenant.
+    #[must_use]
+    pub const fn new(name: &'static str) -> OwnedTable {
+        OwnedTable {
+            name,
+            key: &[],
+            app: None,
+            version: None,
+            day: None,
+            received_at: None,
+            session: None,
+            user: None,
+            installation: None,
+            sender_key: None,
+            is_part_of_report: false,
+            age: RowAge::None,
+            files: None,
+            outlives: None,
+        }
+    }
+
+    /// Declares a table with rows that the table `purges` ends.
+    #[must_use]
+    pub const fn purged(name: &'static str) -> OwnedTable {
+        OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }
+    }
+}
+
+/// A column of the key by which rows are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyColumn {
+    /// A text. Texts are compared byte by byte.
+    Text(&'static str),
+    /// A value of another type.
+    Value(&'static str),
+}
+
+impl KeyColumn {
+    /// Returns the name of the column.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyColumn::Text(name) | KeyColumn::Value(name) => name,
+        }
+    }
+
+    /// Returns the column of a table `t` as a part of the order of locks.
+    fn lock_order(self) -> String {
+        match self {
+            KeyColumn::Text(name) => format!("t.{name} COLLATE \"C\""),
+            KeyColumn::Value(name) => format!("t.{name}"),
+        }
+    }
+}
+
+/// The age that ends rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowAge {
+    /// No age of their own: they go with other rows, or because a person deletes them. The indexer ends those of reports
+    /// (see [`retention`](crate::retention)).
+    None,
+    /// The retention of their tenant, by their day if they have one, else by the time of arrival.
+    Retention,
+    /// The table `purges` says which rows end, and their owner says when.
+    Purged,
+}
+
+/// The objects in storage that a row names.
+#[derive(Clone, Copy, Debug)]
+pub struct RowFiles {
+    /// The columns that say which these are.
+    pub columns: &'static [&'static str],
+    /// The column of their size. The view `counted_files` has it, and so it counts against the tenant's limit on symbols.
+    pub bytes: &'static str,
+    /// Returns the objects of a row. The row has the columns as JSON, bytes as `\x` and hexadecimal digits.
+    pub list: fn(&TenantId, Value) -> Result<Vec<FeatureFile>>,
+}
+
+impl RowFiles {
+    /// Returns the expression of a row of a table `t` as JSON.
+    fn row_as_json(self) -> String {
+        let members: Vec<String> =
+            self.columns.iter().map(|column| format!("'{column}', t.{column}")).collect();
+        format!("jsonb_build_object({})", members.join(", "))
+    }
+}
+
+/// A file in object storage that a row of a feature names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureFile {
+    /// Its key.
+    pub key: String,
+    /// Its meaning for people. `None` for a file that may be absent.
+    pub needed_as: Option<String>,
+}
+
+/// Rows that outlive their tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutlivingRows {
+    /// The condition that they fulfil.
+    pub condition: &'static str,
+    /// The reason for which they stay.
+    pub reason: &'static str,
+}
+
+impl OwnerTx {
+    /// Returns the tables of the core and of all features, in the order in which their rows are locked.
+    pub(crate) fn tables(&self) -> Vec<&'static OwnedTable> {
+        let hooks = self.hooks();
+        CORE_TABLES.iter().chain(hooks.iter().flat_map(|hook| hook.tables)).collect()
+    }
+}

@@ -1,0 +1,194 @@
+//! The tables that the core and the features declare, against the catalogue of PostgreSQL.
+
+use crate::world::{FeatureSettings, features};
+use sqlx::Row;
+use std::collections::{BTreeMap, BTreeSet};
+use time::Duration;
+use unslide_feature::collect_hooks;
+use unslide_harness::database::{TestDatabase, acme, start};
+use unslide_model::SenderKeyId;
+use unslide_store::feature_files;
+use unslide_store::key_erasures::KeyRange;
+use unslide_store::persons::{ErasedSessions, PersonDay, PersonKey, PersonKind};
+use unslide_store::tables::{CORE_TABLES, KeyColumn, OwnedTable, RowAge, Selection, list_person_sessions};
+
+/// Names of columns that name a session, a user, an installation or the public key that data came with.
+const NAMES: &str = "^(session_id|run_id|user_hash|installation|sender_key)$";
+
+/// A condition of tables with rows of tenants, whose columns are `a`.
+const OF_TENANTS: &str = "c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+     AND EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant' AND NOT t.attisdropped)
+     AND a.attnum > 0 AND NOT a.attisdropped";
+
+/// Every declared table, in the order of locks.
+fn declared() -> Vec<&'static OwnedTable> {
+    let hooks = collect_hooks(&features(FeatureSettings::default()));
+    CORE_TABLES.iter().chain(hooks.iter().flat_map(|hook| hook.tables)).collect()
+}
+
+/// The columns that tell to whom a row of a table belongs.
+fn owner_columns(table: &OwnedTable) -> impl Iterator<Item = &'static str> {
+    [table.session, table.user, table.installation, table.sender_key].into_iter().flatten()
+}
+
+/// Each table with its columns, of all tables with rows of tenants.
+async fn list_columns(database: &TestDatabase) -> BTreeMap<String, BTreeSet<String>> {
+    let query = format!(
+        "SELECT c.relname::text, array_agg(a.attname::text)
+         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE {OF_TENANTS} GROUP BY c.relname"
+    );
+    let rows = database.rows(&query).await;
+    rows.iter().map(|row| (row.get(0), row.get::<Vec<String>, _>(1).into_iter().collect())).collect()
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn every_table_with_rows_of_tenants_is_declared_once() {
+    let database = TestDatabase::new(&[]).await;
+    let found: BTreeSet<String> = list_columns(&database).await.into_keys().collect();
+    let declared = declared();
+    let names: BTreeSet<String> = declared.iter().map(|table| table.name.to_owned()).collect();
+    assert_eq!(names.len(), declared.len(), "a table is declared twice");
+    let missing: Vec<&String> = found.difference(&names).collect();
+    assert!(missing.is_empty(), "declare {missing:?} in CORE_TABLES or in the StoreHook of their feature");
+    let unknown: Vec<&String> = names.difference(&found).collect();
+    assert!(unknown.is_empty(), "{unknown:?} are no tables with rows of tenants");
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn every_column_that_names_a_session_a_person_or_a_sender_is_declared() {
+    let database = TestDatabase::new(&[]).await;
+    let query = format!(
+        "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+         WHERE {OF_TENANTS} AND a.attname ~ '{NAMES}'"
+    );
+    let found: BTreeSet<String> = database.rows(&query).await.iter().map(|row| row.get(0)).collect();
+    assert!(found.len() >= 8, "{found:?}");
+    let declared: BTreeSet<String> = declared()
+        .into_iter()
+        .flat_map(|table| owner_columns(table).map(|column| format!("{}.{column}", table.name)))
+        .collect();
+    let missing: Vec<&String> = found.difference(&declared).collect();
+    assert!(missing.is_empty(), "declare the columns {missing:?}, so that they are erased");
+}
+
+#[tokio::test]
+async fn the_declared_columns_and_keys_are_those_of_the_tables() {
+    let database = TestDatabase::new(&[]).await;
+    let columns = list_columns(&database).await;
+    let texts = format!(
+        "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+         WHERE {OF_TENANTS} AND a.atttypid = 'text'::regtype"
+    );
+    let texts: BTreeSet<String> = database.rows(&texts).await.iter().map(|row| row.get(0)).collect();
+    let keys = database
+        .rows(
+            "SELECT c.relname::text, array_agg(a.attname::text)
+             FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+             WHERE i.indisprimary AND c.relnamespace = 'public'::regnamespace GROUP BY c.relname",
+        )
+        .await;
+    let keys: BTreeMap<String, BTreeSet<String>> =
+        keys.iter().map(|row| (row.get(0), row.get::<Vec<String>, _>(1).into_iter().collect())).collect();
+    for table in declared() {
+        let name = table.name;
+        let more = [table.app, table.version, table.day, table.received_at].into_iter().flatten();
+        for column in owner_columns(table).chain(more) {
+            assert!(columns[name].contains(column), "{name} has no column {column}");
+        }
+        for column in table.key {
+            let is_text = texts.contains(&format!("{name}.{}", column.name()));
+            assert_eq!(matches!(column, KeyColumn::Text(_)), is_text, "{name}.{}", column.name());
+        }
+        let key: BTreeSet<String> = table.key.iter().map(|column| column.name().to_owned()).collect();
+        let without_tenant = keys[name].iter().filter(|column| *column != "tenant").cloned().collect();
+        assert!(key.is_empty() || key == without_tenant, "{name}: the key is {without_tenant:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_declaration_has_what_its_rows_are_found_by() {
+    for table in declared() {
+        let name = table.name;
+        let is_owned = owner_columns(table).next().is_some();
+        if table.is_part_of_report || !(is_owned || table.age == RowAge::Retention) {
+            continue;
+        }
+        assert!(!table.key.is_empty(), "{name} needs the key by which its rows are locked");
+        assert!(table.received_at.is_some(), "{name}: data that arrived later stays");
+        let is_found = table.session.is_some() && table.app.is_some();
+        let is_person = table.user.is_some() || table.installation.is_some();
+        assert!(!is_owned || is_found, "{name} is found by its sessions within an app");
+        assert!(!is_person || table.day.is_some(), "{name} is searched day by day for a person");
+        assert!(table.sender_key.is_none() || table.version.is_some(), "{name} is found by its version");
+    }
+}
+
+#[tokio::test]
+async fn the_ages_and_the_rows_that_outlive_their_tenant_are_those_of_the_database() {
+    let database = TestDatabase::new(&[]).await;
+    let purges = database.rows("SELECT target FROM purges").await;
+    let purges: BTreeSet<String> = purges.iter().map(|row| row.get(0)).collect();
+    let declared = declared();
+    let purged = declared.iter().filter(|table| table.age == RowAge::Purged);
+    assert_eq!(purged.map(|table| table.name.to_owned()).collect::<BTreeSet<_>>(), purges);
+
+    let stays = database
+        .rows("SELECT relation, stays FROM unslide_tenant_tables() WHERE stays <> 'false' ORDER BY relation")
+        .await;
+    let stays: BTreeMap<String, String> = stays.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let outlives = declared.iter().filter_map(|table| {
+        let rows = table.outlives?;
+        assert!(!rows.reason.is_empty());
+        Some((table.name.to_owned(), rows.condition.to_owned()))
+    });
+    assert_eq!(outlives.collect::<BTreeMap<_, _>>(), stays);
+}
+
+#[tokio::test]
+async fn the_files_that_rows_name_count_against_the_limit_on_symbols() {
+    let database = TestDatabase::new(&[]).await;
+    let query =
+        "SELECT table_name::text || '.' || column_name::text FROM information_schema.view_column_usage
+                 WHERE view_name = 'counted_files' AND column_name LIKE '%size%'";
+    let counted: BTreeSet<String> = database.rows(query).await.iter().map(|row| row.get(0)).collect();
+    let named =
+        declared().into_iter().filter_map(|table| Some(format!("{}.{}", table.name, table.files?.bytes)));
+    // The files of symbols are the core's own.
+    let named: BTreeSet<String> = named.chain(["objects.size".to_owned()]).collect();
+    assert_eq!(named, counted);
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn every_statement_that_is_made_from_the_declarations_runs() {
+    let hooks = collect_hooks(&features(FeatureSettings::default()));
+    let database = TestDatabase::new(&hooks).await;
+    let (begin, end) = (start(), start() + Duration::HOUR);
+    let key = SenderKeyId::parse("0a1b2c3d").unwrap();
+    let ids = ["0198c0de-0000-7000-8000-0000000000aa".to_owned()];
+    let apps = ["com.acme.shop".to_owned()];
+    let range = KeyRange { key, begin, end, version: None };
+    let version = KeyRange { version: Some("1.0".to_owned()), ..range.clone() };
+    let sessions = ErasedSessions { ids: &ids, apps: None, received_before: end };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for selection in [
+        Selection::Expired { first_kept: end.date() },
+        Selection::Sessions(sessions),
+        Selection::Sessions(ErasedSessions { apps: Some(&apps), ..sessions }),
+        Selection::Key(&range),
+        Selection::Key(&version),
+    ] {
+        assert_eq!(selection.count_rows(&mut tx).await.unwrap(), [], "{selection:?}");
+        assert_eq!(selection.delete_rows(&mut tx, Some(10)).await.unwrap(), [], "{selection:?}");
+        assert_eq!(selection.delete_rows(&mut tx, None).await.unwrap(), [], "{selection:?}");
+    }
+    assert_eq!(feature_files(&mut tx).await.unwrap(), []);
+    for kind in [PersonKind::User, PersonKind::Installation] {
+        let key = PersonKey::from_id(kind, "robin");
+        let person = PersonDay { key, day: begin.date(), received_before: end, limit: 10 };
+        assert_eq!(list_person_sessions(&mut tx, person).await.unwrap(), []);
+    }
+}
