@@ -135,7 +135,7 @@ impl<'a> Sender<'a> {
     pub async fn prepare(client: Client, admin: Client, input: &'a Input, sizes: Sizes) -> Sender<'a> {
         let made = |(status, answer): (u16, Value)| {
             assert_eq!(status, 201, "{answer}");
-            answer["text"].as_str().expect("the text of a key").to_owned()
+            answer["key"].as_str().or(answer["text"].as_str()).expect("the text of a key").to_owned()
         };
         let new = json!({"name": "app", "apps": ["com.noisy.app"]});
         let public_key =
