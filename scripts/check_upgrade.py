@@ -1,5 +1,5 @@
-"""The load of scripts/check-upgrade: PROGRAM FACTS. Sends reports to an older `unslide dev`, has the program of this
-commit migrate its database meanwhile, and counts."""
+"""The load of scripts/check-upgrade: PROGRAM FACTS. Sends reports and sessions to an older `unslide dev` and asks for lists,
+has the program of this commit migrate its database meanwhile, and counts."""
 
 import json
 import os
@@ -16,7 +16,7 @@ program, facts = sys.argv[1:]
 with open(facts) as file:
     facts = json.loads(file.readline())
 base, key, config = facts["api_url"].rstrip("/"), facts["api_key"], facts["config"]
-REPORTS_BEFORE = 2000
+REPORTS_BEFORE = int(os.environ.get("UNSLIDE_UPGRADE_REPORTS", "2000"))
 WRITERS = 4
 REPORT = {
     "report": {"version": "3.4.0", "type": "standard", "timestamp": "2026-11-20T08:00:00Z"},
@@ -26,8 +26,10 @@ REPORT = {
 }
 
 
-def send(path, body):
-    request = urllib.request.Request(base + path, data=body, headers={"authorization": f"Bearer {key}", "content-type": "application/json"})
+def send(path, body=None):
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(base + path, data=data, headers=headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
@@ -36,18 +38,39 @@ def report():
     return REPORT | {"report": REPORT["report"] | {"id": str(uuid.uuid4())}}
 
 
-sent, failed, over = [], [], threading.Event()
+def session():
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"id": str(uuid.uuid4()), "installation": "b1946ac92492d234", "app": "com.acme.shop", "version": "1.0", "started_at": now}
+
+
+sent, answers, failed, over = [], [], [], threading.Event()
+
+
+def request(path, body=None):
+    """Returns true if the request succeeds."""
+    began = time.monotonic()
+    try:
+        send(path, body)
+    except OSError as error:
+        failed.append(f"{path}: {error}")
+        return False
+    answers.append(time.monotonic() - began)
+    return True
 
 
 def write():
     while not over.is_set():
         one = report()
-        began = time.monotonic()
-        try:
-            send("/v1/reports", json.dumps(one).encode())
-            sent.append((one["report"]["id"], time.monotonic() - began))
-        except (OSError, urllib.error.HTTPError) as error:
-            failed.append(f"{error}")
+        if request("/v1/reports", one):
+            sent.append(one["report"]["id"])
+        request("/v1/sessions", session())
+        time.sleep(0.05)
+
+
+def read():
+    while not over.is_set():
+        for path in ("/v1/apps", "/v1/reports?limit=50", "/v1/groups"):
+            request(path)
         time.sleep(0.05)
 
 
@@ -55,23 +78,29 @@ def fill():
     """Sends the reports that the migration finds, and returns the id of the last."""
     for _ in range(REPORTS_BEFORE // 100):
         reports = [report() for _ in range(100)]
-        send("/v1/reports", json.dumps(reports).encode())
+        while True:
+            try:
+                send("/v1/reports", reports)
+                break
+            except urllib.error.HTTPError as error:
+                if error.code != 429:
+                    raise
+                time.sleep(int(error.headers["retry-after"]))
     return reports[-1]["report"]["id"]
 
 
 def wait_stored(ids):
     for one in ids:
-        request = urllib.request.Request(f"{base}/v1/reports/{one}?wait=30s", headers={"authorization": f"Bearer {key}"})
         try:
-            urllib.request.urlopen(request, timeout=60).close()
+            send(f"/v1/reports/{one}?wait=30s")
         except urllib.error.HTTPError as error:
             sys.exit(f"check-upgrade: the report {one} is not stored: {error}")
 
 
 wait_stored([fill()])
-writers = [threading.Thread(target=write, daemon=True) for _ in range(WRITERS)]
-for writer in writers:
-    writer.start()
+load = [threading.Thread(target=each, daemon=True) for each in [write] * WRITERS + [read]]
+for each in load:
+    each.start()
 time.sleep(2)
 began = time.monotonic()
 environment = {k: v for k, v in os.environ.items() if not k.startswith("UNSLIDE_")} | {"UNSLIDE_CONFIG": config}
@@ -82,10 +111,11 @@ if migrated.returncode != 0:
 applied = int(re.search(r"(\d+) of \d+ migrations applied now", migrated.stdout)[1])
 time.sleep(5)
 over.set()
-for writer in writers:
-    writer.join()
-wait_stored(one for one, _ in sent)
-slowest = max(seconds for _, seconds in sent)
-print(f"check-upgrade: {applied} migrations in {took:.1f} s, {len(sent)} reports meanwhile, slowest answer {slowest:.1f} s, {len(failed)} failed, all stored")
+for each in load:
+    each.join()
+wait_stored(sent)
+slowest = max(answers, default=0)
+print(f"check-upgrade: {applied} migrations in {took:.1f} s, {len(sent)} reports meanwhile, all stored; {len(answers)} requests, "
+      f"slowest answer {slowest:.1f} s, {len(failed)} failed")
 if failed:
     sys.exit("check-upgrade: requests failed: " + "; ".join(sorted(set(failed))))

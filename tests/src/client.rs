@@ -63,6 +63,17 @@ impl Client {
         self.attempt_request(request.header("content-type", "application/json")).await
     }
 
+    /// Calls a tool of `/mcp`. Returns the status and the JSON body, or `None` if no whole answer comes within ten
+    /// seconds.
+    pub async fn attempt_tool(&self, name: &str, arguments: &Value) -> Option<(u16, Value)> {
+        let call = serde_json::json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}
+        });
+        let request = self.http.post(format!("{}/mcp", self.url)).body(call.to_string());
+        let request = request.header("accept", "application/json, text/event-stream");
+        self.attempt_request(request.header("content-type", "application/json")).await
+    }
+
     /// POSTs a form; the status and the JSON body, and nothing if no whole answer comes within ten seconds.
     pub async fn attempt_form(&self, path: &str, form: reqwest::multipart::Form) -> Option<(u16, Value)> {
         self.attempt_request(self.http.post(format!("{}{path}", self.url)).multipart(form)).await

@@ -184,11 +184,19 @@ impl Installation {
     /// If the command fails.
     pub fn make_tenant(&mut self, tenant: &str) -> String {
         self.command_succeeds(&["tenant", "create", tenant, "--wait", "120"]);
-        let scopes = "symbols:write,symbols:read,reports:write,reports:read";
+        self.key = self.make_key(tenant, "symbols:write,symbols:read,reports:write,reports:read");
+        self.key.clone()
+    }
+
+    /// Creates a key of a tenant with these scopes.
+    ///
+    /// # Panics
+    /// If the command fails.
+    #[must_use]
+    pub fn make_key(&self, tenant: &str, scopes: &str) -> String {
         let output = self.command_succeeds(&["key", "create", "--tenant", tenant, "--scope", scopes]);
         let key = output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key is printed");
-        key.clone_into(&mut self.key);
-        self.key.clone()
+        key.to_owned()
     }
 
     /// Runs a command of the binary with this installation's configuration; its standard output.

@@ -139,6 +139,11 @@ pub fn check_size(json: &[u8], limit: usize) -> Result<(), EventError> {
     }
 }
 
+/// Returns true if a text has so many characters, and none that PostgreSQL cannot store.
+pub fn is_text(text: &str, chars: &RangeInclusive<usize>) -> bool {
+    chars.contains(&text.chars().count()) && !text.contains('\0')
+}
+
 /// Checks texts, each with its field and the characters that it may have.
 ///
 /// # Errors

@@ -17,9 +17,10 @@ const SIZES: [(&str, u64); 10] = [
     ("B", 1),
 ];
 
-/// Names of durations, in milliseconds.
-const DURATIONS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+/// Names of durations, in milliseconds. Of several names for one duration, the first is written; Prometheus and Kubernetes
+/// write the other.
+const DURATIONS: [(&str, u64); 6] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// The unit of a field.
 #[derive(Clone, Copy)]
@@ -154,6 +155,7 @@ mod tests {
         }
         assert_eq!(bytes::show(2 << 30), "2GiB");
         assert_eq!(seconds::show(7_200), "2h");
+        assert_eq!((seconds::show(300), seconds::parse("5m")), ("5min".to_owned(), Ok(300)));
     }
 
     #[test]

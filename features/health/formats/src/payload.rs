@@ -15,6 +15,7 @@ use time::format_description::well_known::Rfc3339;
 use unslide_model::{ContentHash, json};
 use unslide_proto::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, field_error,
+    is_text,
 };
 
 /// Bytes of one payload's JSON.
@@ -125,7 +126,7 @@ fn optional_text(
         Some(sent) => sent.as_str(),
         None => Some(of_metric_kit?),
     };
-    let fit = sent.filter(|text| chars.contains(&text.chars().count()) && !text.contains('\0'));
+    let fit = sent.filter(|text| is_text(text, &chars));
     if fit.is_none() {
         unread.record(field);
     }

@@ -30,6 +30,10 @@ pub struct SentSessions {
     /// The events that were refused while these were accepted.
     #[schema(max_items = 1000)]
     pub refused: Vec<RefusedElement>,
+    /// Optional texts of the events (`user`, `version`, `os`, `device`) that were left out, because they have no or more than
+    /// 200 characters, or are no text. Everything else of these events is counted.
+    #[schema(max_items = 20, example = json!(["os"]))]
+    pub unread: Vec<String>,
 }
 
 /// The body of a request with session events.
@@ -59,6 +63,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
 /// whichever is more. They count against the same `units_per_second` as reports.
 ///
+/// An odd `user`, `version`, `os` or `device` refuses nothing: it is left out, and `unread` names it.
 /// An event that can't be read or is of another app than the key's refuses no other: `refused` lists it, and it becomes a
 /// dead letter with the same reason. If no event is accepted, the answer is the problem of the first, and nothing is kept.
 /// With `Prefer: handling=strict` one such event refuses the whole request.
@@ -91,6 +96,7 @@ pub async fn send_sessions(
         too_old: sent.too_old,
         switched_off: sent.switched_off,
         refused: sent.refused,
+        unread: sent.unread.into_iter().collect(),
     };
     Ok(AcceptedResponse { body, location })
 }

@@ -61,6 +61,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         sampled: None,
         end_reason: end,
         termination: None,
+        unread: Vec::new(),
     };
     SessionArrival { event, received_at: start(), sender_key: None }
 }

@@ -27,7 +27,7 @@ use unslide_api::feature::intake::{
     ReportScope, RequestId, TraceContext, assign_caller, header_form, read_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
-use unslide_api::feature::path_keys::rate_problem;
+use unslide_api::feature::path_keys::{KEY_LOOKUP_TIMEOUT, rate_problem};
 use unslide_model::SenderKeyId;
 use unslide_report::ReadLimits;
 use unslide_stream::{Delivered, OutRecord};
@@ -39,8 +39,10 @@ const MAX_UNPACKED_BYTES: u64 = 20 << 20;
 const MAX_REPORTS: usize = 100;
 /// How long a whole body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the broker may take: KSCrash gives up after 15 seconds.
-const BROKER_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long an outage may keep a request waiting after its body: KSCrash gives up after 15 seconds.
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(12);
+/// How long the broker may take of it.
+const BROKER_TIMEOUT: Duration = OUTAGE_TIMEOUT.checked_sub(KEY_LOOKUP_TIMEOUT).unwrap();
 /// Time after which a request may be sent again that overflow has no room for.
 const FULL_OVERFLOW_RETRY_MICROS: i64 = 300_000_000;
 /// Seconds after which a request may be sent again that the broker did not take.
@@ -328,4 +330,21 @@ async fn send_records(api: &Api, records: &[OutRecord]) -> Result<Vec<Delivered>
     let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
     let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
     Ok(sending.await.map_err(late)??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_promise_apps_the_answer_to_an_outage_that_they_get() {
+        let promise = format!("within {} s", OUTAGE_TIMEOUT.as_secs());
+        for page in [
+            include_str!("../../../../docs/guarantees.md"),
+            include_str!("../../../../docs/operations.md"),
+            include_str!("../../../../docs/ingest.md"),
+        ] {
+            assert!(page.contains(&format!("apps (`/i/`) {promise}")), "{promise}");
+        }
+    }
 }

@@ -88,7 +88,6 @@ fn the_published_schema_says_what_is_read() {
         json!({"app": null}),
         json!({"started_at": 5}),
         json!({"installation": null}),
-        json!({"os": ""}),
         json!({"sampled": 0}),
         json!({"duration": -1}),
         json!({"ended_at": "2026-11-20T09:00:00Z"}),
@@ -109,7 +108,7 @@ async fn events_reach_the_topic_byte_for_byte_signed_for_their_tenant() {
     let world = World::start().await;
     let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
     let [a, b] = ["s1", "s2"].map(|id| now(&world, id).to_string());
-    let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": []});
+    let one = json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": [], "unread": []});
     assert_eq!(world.post("/v1/sessions", &key, a.clone()).await.expect_status(202), one);
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(format!("[{a}, {b}]").as_bytes()).unwrap();
@@ -260,7 +259,7 @@ async fn what_an_app_switches_off_is_said_to_its_sender() {
     bank["app"] = "com.example.bank".into();
     let both = json!([now(&world, "s1"), bank]).to_string();
     let sent = world.post("/v1/sessions", &sender, both).await.expect_status(202);
-    assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1, "refused": []}));
+    assert_eq!(sent, json!({"accepted": 2, "too_old": 0, "switched_off": 1, "refused": [], "unread": []}));
     let capture = world.post("/v1/captures?app=com.example.shop&kind=profile", &sender, "x").await;
     capture.expect_problem(403, "signal-switched-off");
     store(&world, "acme", &[now(&world, "s1")]).await;
@@ -343,7 +342,7 @@ async fn events_that_the_broker_has_are_accepted_while_the_settings_of_apps_cann
         sqlx::query(statement).execute(&mut locking).await.unwrap();
     }
     let sent = world.post("/v1/sessions", &sender, now(&world, "s1").to_string()).await.expect_status(202);
-    assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": []}));
+    assert_eq!(sent, json!({"accepted": 1, "too_old": 0, "switched_off": 0, "refused": [], "unread": []}));
     sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
     sqlx::Connection::close(locking).await.unwrap();
     world.stop().await;

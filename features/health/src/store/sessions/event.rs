@@ -2,11 +2,14 @@
 
 use super::termination::TerminationEvidence;
 use serde::Deserialize;
+use serde_json::Value;
+use std::ops::RangeInclusive;
 use time::{Duration, OffsetDateTime};
 use unslide_model::ended::{EndReason, EndedRun};
 use unslide_model::json;
 use unslide_proto::event::{
     EventError, GatewayEvent, ID_CHARS, TEXT_CHARS, check_sampled, check_size, check_texts, field_error,
+    is_text,
 };
 
 /// Bytes of one event's JSON.
@@ -15,6 +18,13 @@ pub const MAX_EVENT_BYTES: usize = 8 << 10;
 const MOST_COUNTED: i32 = 100_000_000;
 /// Seconds that one session may last: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
+/// Texts without which a session is counted as well. An odd one is left out.
+const OPTIONAL_TEXTS: [(&str, RangeInclusive<usize>); 4] = [
+    ("user", 1..=TEXT_CHARS),
+    ("version", 0..=TEXT_CHARS),
+    ("os", 1..=TEXT_CHARS),
+    ("device", 1..=TEXT_CHARS),
+];
 
 /// Returns true if a later event may know better.
 pub(super) fn is_vague(reason: EndReason) -> bool {
@@ -61,14 +71,17 @@ pub struct SessionEvent {
     /// Instead of `end_reason`: the evidence that the app found at its next start. The service then says how
     /// the session ended.
     pub termination: Option<TerminationEvidence>,
+    /// Optional texts that were left out, because they are odd.
+    #[serde(skip)]
+    pub unread: Vec<String>,
 }
 
 impl GatewayEvent for SessionEvent {
     fn from_json(text: &[u8]) -> Result<SessionEvent, EventError> {
         check_size(text, MAX_EVENT_BYTES)?;
-        let event: SessionEvent = json::from_slice(text)?;
-        event.check()?;
-        Ok(event)
+        let read = json::from_slice::<SessionEvent>(text).map_err(EventError::from);
+        read.and_then(SessionEvent::checked)
+            .or_else(|error| read_without_odd_texts(text).unwrap_or(Err(error)))
     }
 
     fn id(&self) -> &str {
@@ -82,9 +95,38 @@ impl GatewayEvent for SessionEvent {
     fn event_time(&self) -> (&'static str, OffsetDateTime) {
         ("started_at", self.started_at)
     }
+
+    fn unread_keys(&self) -> &[String] {
+        &self.unread
+    }
+}
+
+/// Reads an event again, without its odd optional texts. Returns `None` if it has none.
+fn read_without_odd_texts(text: &[u8]) -> Option<Result<SessionEvent, EventError>> {
+    let mut event: Value = json::from_slice(text).ok()?;
+    let fields = event.as_object_mut()?;
+    let (mut unread, before) = (Vec::new(), fields.len());
+    for (field, chars) in OPTIONAL_TEXTS {
+        let is_fit = |value: &Value| value.as_str().is_some_and(|text| is_text(text, &chars));
+        if fields.get(field).is_some_and(|value| !is_fit(value))
+            && fields.remove(field).is_some_and(|value| !value.is_null())
+        {
+            unread.push(field.to_owned());
+        }
+    }
+    let is_changed = fields.len() < before;
+    is_changed.then(|| {
+        let event = json::from_value::<SessionEvent>(event)?.checked()?;
+        Ok(SessionEvent { unread, ..event })
+    })
 }
 
 impl SessionEvent {
+    fn checked(self) -> Result<SessionEvent, EventError> {
+        self.check()?;
+        Ok(self)
+    }
+
     fn check(&self) -> Result<(), EventError> {
         check_texts([
             ("id", Some(&self.id), 1..=ID_CHARS),
@@ -189,6 +231,29 @@ mod tests {
         let event = SessionEvent::from_json(GOOD.as_bytes()).unwrap();
         assert_eq!((event.version.as_str(), event.end(), event.end_reason), ("", None, None));
         assert_eq!(event.event_day().to_string(), "2026-11-21");
+    }
+
+    #[test]
+    fn an_odd_optional_text_is_left_out_and_the_event_is_read() {
+        let event = |from: &str, to: &str| SessionEvent::from_json(GOOD.replace(from, to).as_bytes());
+        let long = format!("\"{}\"", "x".repeat(201));
+        for odd in ["\"\"", long.as_str(), "\"a\\u0000b\"", "26", "[]", "{}"] {
+            for (field, _) in OPTIONAL_TEXTS {
+                let read = event("\"other\"", &format!("\"{field}\":{odd},\"other\"")).unwrap();
+                let is_taken = (field, odd) == ("version", "\"\"");
+                assert_eq!(read.unread_keys().is_empty(), is_taken, "{field}: {odd}");
+                assert!(read.unread.iter().all(|unread| unread == field));
+                assert_eq!((read.id.as_str(), read.user, read.os, read.device), ("s1", None, None, None));
+                assert_eq!(read.version, "");
+            }
+        }
+        let all = r#""user":"","os":5,"device":"iPhone16,1","version":null,"other""#;
+        let read = event("\"other\"", all).unwrap();
+        assert_eq!(read.unread, ["user", "os"]);
+        assert_eq!(read.device.as_deref(), Some("iPhone16,1"));
+        // What a session is counted by is not optional.
+        let worse = event(r#""id":"s1""#, r#""id":"","os":"""#).unwrap_err().to_string();
+        assert_eq!(worse, "`id` must have 1 to 100 characters");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod known_keys;
 mod text;
 
 pub use address_rates::AddressRates;
-pub use known_keys::KnownKeys;
+pub use known_keys::{KEY_LOOKUP_TIMEOUT, KnownKeys};
 pub use text::{PathKey, PathKeyKind, RANDOM_BYTES};
 
 use crate::problem::{Kind, Problem};

@@ -1,10 +1,10 @@
 //! What a tenant that floods within its limits costs its neighbour: the time until the neighbour's report is visible,
-//! its dSYM ready, and its capture analysed.
+//! its dSYM ready, its capture analysed, and its requests answered.
 
 mod floods;
 
 use crate::input::Input;
-use floods::{Dsym, FLOODS, Files, Flood, Kind};
+use floods::{Dsym, FLOODS, Flood, Kind, Sender, Sizes};
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,6 +21,8 @@ const UNITS_PER_SECOND: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "20
 const CONNECTIONS: u32 = 8;
 /// The time between two looks whether something is there.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The time between the neighbour's requests that wait for nothing but their answers.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 const FLOOD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// The neighbour, and what it sends.
@@ -33,6 +35,11 @@ struct Neighbour<'a> {
 pub async fn print(input: &Input, full: bool) {
     let (connections, flood_time, moments): (u32, u64, &[u64]) =
         if full { (CONNECTIONS, 20, &[0, 3, 7, 10, 13, 17]) } else { (1, 1, &[0]) };
+    let sizes = if full {
+        Sizes { events: 300_000, stacks: 20_000, sources: 18_000, addresses: 9_000 }
+    } else {
+        Sizes { events: 1_000, stacks: 10, sources: 10, addresses: 10 }
+    };
     let mut installation = Installation::prepare().await;
     for service in ["builder", "api", "indexer", "symbolizer"] {
         installation.start_service(service, service, &[UNITS_PER_SECOND]);
@@ -42,35 +49,36 @@ pub async fn print(input: &Input, full: bool) {
     let dsym = Dsym { file: &app.dsym, debug_id: app.debug_id };
     let neighbour = Neighbour { client: installation.client(), dsym };
     installation.make_tenant(NOISY);
-    let noisy = installation.client();
-    let dsym = Dsym { file: &input.dsym, debug_id: input.debug_id };
-    let files = Files { dsym, events: if full { 300_000 } else { 1_000 } };
     for service in ["builder", "api", "indexer", "symbolizer"] {
         installation.wait_ready(service).await;
     }
+    let admin = installation.make_key(NOISY, "tenant:admin,symbols:read,reports:read");
+    let admin = Client::new(&installation.url, &admin);
+    let noisy = Sender::prepare(installation.client(), admin, input, sizes).await;
     println!(
         "\nA tenant floods with {connections} connections for {flood_time} s, at most {} units/s; seconds until what its \
          neighbour sends at {moments:?} s is there",
         UNITS_PER_SECOND.1
     );
-    let (mut alone, mut accepted) = (None, 0);
+    // One report is there already.
+    let (mut alone, mut accepted) = (None, 1);
     for (number, flood) in FLOODS.iter().enumerate() {
         let first = (u32::try_from(number).unwrap_or(0) + 1) * 1_000;
         if alone.replace(flood.kind) != Some(flood.kind) {
             // Warm before anything counts.
             neighbour.wait(flood.kind, first + 900).await;
             let waits = neighbour.waits(flood.kind, first + 800, moments).await;
-            println!("  {}, alone: {}", what(flood.kind), texts(&waits));
+            println!("  {}, alone: {}", what(flood.kind), texts(flood.kind, &waits));
         }
         let over = AtomicBool::new(false);
         let timer = async {
             tokio::time::sleep(Duration::from_secs(flood_time)).await;
             over.store(true, Ordering::Relaxed);
         };
-        let sending = send(&noisy, flood, first * 1_000, connections, &files, &over);
+        let sending = send(&noisy, flood, first * 1_000, connections, &over);
         let (beside, sent, ()) = tokio::join!(neighbour.waits(flood.kind, first, moments), sending, timer);
         accepted += sent;
-        println!("    beside {}: {}; {sent} accepted", flood.name, texts(&beside));
+        println!("    beside {}: {}; {sent} accepted", flood.name, texts(flood.kind, &beside));
         let began = Instant::now();
         wait_done(&installation, flood.kind, accepted).await;
         println!("      all of it done {:.1} s after the flood", began.elapsed().as_secs_f64());
@@ -85,10 +93,19 @@ fn what(kind: Kind) -> &'static str {
         Kind::Reports => "a report, until queries find it",
         Kind::Symbols => "a dSYM, until it is ready",
         Kind::Captures => "a capture, until it is analysed",
+        Kind::Answers => {
+            "a report sent, one symbolicated, a list of apps and one of reports (seconds, median and slowest)"
+        }
     }
 }
 
-fn texts(waits: &[Duration]) -> String {
+fn texts(kind: Kind, waits: &[Duration]) -> String {
+    if kind == Kind::Answers {
+        let mut sorted = waits.to_vec();
+        sorted.sort_unstable();
+        let seconds = |wait: Option<&Duration>| wait.map_or(0.0, Duration::as_secs_f64);
+        return format!("{:.3}, {:.3}", seconds(sorted.get(sorted.len() / 2)), seconds(sorted.last()));
+    }
     waits.iter().map(|wait| format!("{:.1}", wait.as_secs_f64())).collect::<Vec<_>>().join(", ")
 }
 
@@ -96,6 +113,14 @@ impl Neighbour<'_> {
     /// Sends things at these seconds. Returns how long each took to be there.
     async fn waits(&self, kind: Kind, first: u32, moments: &[u64]) -> Vec<Duration> {
         let begin = tokio::time::Instant::now();
+        if kind == Kind::Answers {
+            let (mut waits, last) = (Vec::new(), moments.last().copied().unwrap_or(0) + 1);
+            while begin.elapsed() < Duration::from_secs(last) {
+                waits.push(self.wait_answers(first).await);
+                tokio::time::sleep(ANSWER_INTERVAL).await;
+            }
+            return waits;
+        }
         let sends = (first..).zip(moments).map(|(number, moment)| async move {
             tokio::time::sleep_until(begin + Duration::from_secs(*moment)).await;
             self.wait(kind, number).await
@@ -103,28 +128,44 @@ impl Neighbour<'_> {
         futures::future::join_all(sends).await
     }
 
+    /// Sends one request of each kind, and waits for the answers.
+    async fn wait_answers(&self, number: u32) -> Duration {
+        let began = Instant::now();
+        let body = || report(number, "com.acme.shop").into_bytes();
+        let (sent, symbolicated, apps, reports) = tokio::join!(
+            self.client.post("/v1/reports", body()),
+            self.client.post("/v1/symbolicate", body()),
+            self.client.get("/v1/apps"),
+            self.client.get("/v1/reports?limit=50"),
+        );
+        for (status, answer) in [sent, symbolicated, apps, reports] {
+            assert!((200..300).contains(&status), "{answer}");
+        }
+        began.elapsed()
+    }
+
     /// Sends the thing with this number and waits until it is there.
     async fn wait(&self, kind: Kind, number: u32) -> Duration {
         let sent = Instant::now();
-        let (status, answer) = match kind {
-            Kind::Reports => {
-                self.client.post("/v1/reports", report(number, "com.acme.shop").into_bytes()).await
-            }
-            Kind::Symbols => self.client.post("/v1/symbols", self.dsym.numbered(number)).await,
+        let (path, body) = match kind {
+            Kind::Reports => ("/v1/reports", report(number, "com.acme.shop").into_bytes()),
+            Kind::Symbols => ("/v1/symbols", self.dsym.numbered(number)),
             Kind::Captures => {
                 let line = format!("main;work_{number} 1\n");
-                self.client.post("/v1/captures?app=com.acme.shop&kind=profile", line.into_bytes()).await
+                ("/v1/captures?app=com.acme.shop&kind=profile", line.into_bytes())
             }
+            Kind::Answers => return self.wait_answers(number).await,
         };
+        let (status, answer) = self.client.post(path, body).await;
         assert_eq!(status, 202, "{answer}");
         let id = answer["id"].as_str().unwrap_or_default();
         let path = match kind {
             Kind::Reports => format!("/v1/reports/{}", report_id(number)),
             Kind::Symbols => format!("/v1/symbols/uploads/{id}"),
-            Kind::Captures => format!("/v1/captures/{id}"),
+            Kind::Captures | Kind::Answers => format!("/v1/captures/{id}"),
         };
         let is_there = |status, answer: &Value| match kind {
-            Kind::Reports => status == 200,
+            Kind::Reports | Kind::Answers => status == 200,
             Kind::Symbols => answer["objects"][0]["status"] == "ready",
             Kind::Captures => answer["state"] == "ready",
         };
@@ -140,19 +181,12 @@ impl Neighbour<'_> {
 }
 
 /// Sends a flood until it is over. Returns how many reports, dSYMs or captures were accepted.
-async fn send(
-    noisy: &Client,
-    flood: &Flood,
-    first: u32,
-    connections: u32,
-    files: &Files<'_>,
-    over: &AtomicBool,
-) -> u32 {
+async fn send(noisy: &Sender<'_>, flood: &Flood, first: u32, connections: u32, over: &AtomicBool) -> u32 {
     let next = AtomicU32::new(first);
     let connections = (0..connections).map(|_| async {
         let mut accepted = 0;
         while !over.load(Ordering::Relaxed) {
-            match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed), files).await {
+            match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed)).await {
                 Some(count) => accepted += count,
                 // A refused request is sent again after a while, as a device does.
                 None => tokio::time::sleep(POLL_INTERVAL).await,
@@ -170,7 +204,7 @@ async fn wait_done(installation: &Installation, kind: Kind, accepted: u32) {
     loop {
         let (question, wanted) = match kind {
             Kind::Reports => ("SELECT count(*) FROM reports WHERE tenant = $1", i64::from(accepted)),
-            Kind::Symbols | Kind::Captures => {
+            Kind::Symbols | Kind::Captures | Kind::Answers => {
                 ("SELECT count(*) FROM jobs WHERE tenant = $1 AND status IN ('queued', 'running')", 0)
             }
         };
