@@ -119,6 +119,7 @@ struct TxContext {
     failures: Mutex<Vec<(usize, Code)>>,
     queued: AtomicUsize,
     observer: Arc<dyn Observer>,
+    control: Arc<Control>,
 }
 
 impl TxContext {
@@ -135,6 +136,10 @@ const ITEM_BITS: u32 = 32;
 
 impl ClientContext for TxContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        // The thread that would hear of it from the client may wait in a call.
+        if facility == "FAIL" && matches!(level, RDKafkaLogLevel::Error) {
+            self.control.watch.record_failed_connection();
+        }
         client::log_client_line(level, facility, text);
     }
 
@@ -194,8 +199,12 @@ impl TxProducer {
             .set("batch.size", settings.max_copy_bytes().to_string());
         // The queue of the producer before this one is gone with it.
         observer.record_produced(0);
-        let context =
-            TxContext { failures: Mutex::default(), queued: AtomicUsize::new(0), observer: observer.clone() };
+        let context = TxContext {
+            failures: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            observer: observer.clone(),
+            control: Arc::clone(control),
+        };
         let inner = WakingProducer::new(&config, context)
             .map_err(|e| StreamError::from_kafka("making the transactional producer", e))?;
         Ok(TxProducer {
