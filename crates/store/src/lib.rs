@@ -11,6 +11,7 @@
 
 pub mod cursor;
 mod database;
+mod events;
 pub mod gateway_events;
 pub mod groups;
 mod hooks;
@@ -31,10 +32,11 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
+pub use events::{Announcement, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{
-    Announcement, ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, StoredReport,
-    StoredReports, SymbolPosition, announce_to_features, erase_key_range, erase_sessions, expire_features,
-    feature_files, list_person_sessions, wake_features,
+    ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, StoreHook, SymbolPosition, SymbolWaits,
+    announce_to_features, erase_key_range, erase_sessions, expire_features, feature_files,
+    list_person_sessions, wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};

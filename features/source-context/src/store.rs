@@ -4,7 +4,9 @@ use time::Date;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::{ContentHash, DebugId, TenantId};
 use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
-use unslide_store::{FeatureFile, HookFuture, OwnerTx, Result, StoreHook, TenantTx, Uuid, segments};
+use unslide_store::{
+    FeatureFile, HookFuture, OwnerTx, Result, StoreEvent, StoreHook, TenantTx, Uuid, segments,
+};
 
 /// The folder of bundles below a tenant's prefix, and the name of each file.
 const BUNDLE_FOLDER: &str = "source-bundles";
@@ -14,7 +16,7 @@ const ENABLED_BY_DEFAULT: bool = false;
 
 /// Deletes bundles with their symbols and by their age, and lists their files.
 pub const HOOK: StoreHook = StoreHook {
-    symbols_deleted: Some(delete_bundles),
+    on_event: Some(|event| Box::pin(delete_for_event(event))),
     expire: Some(expire_bundles),
     files: Some(list_files),
     ..StoreHook::new(crate::NAME)
@@ -169,18 +171,17 @@ pub async fn find_bundles(
     Ok(bundle.collect())
 }
 
-fn delete_bundles<'t>(tx: &'t mut OwnerTx, debug_id: &'t DebugId) -> HookFuture<'t> {
-    Box::pin(async move {
-        let (connection, tenant, _) = tx.parts();
-        let deleted = sqlx::query_scalar!(
-            "DELETE FROM source_bundles WHERE tenant = $1 AND debug_id = $2 RETURNING object_id",
-            tenant,
-            debug_id.uuid()
-        )
-        .fetch_all(connection)
-        .await?;
-        condemn_bundles(tx, &deleted).await
-    })
+async fn delete_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    let StoreEvent::SymbolsDeleted(tx, debug_id) = event else { return Ok(()) };
+    let (connection, tenant, _) = tx.parts();
+    let deleted = sqlx::query_scalar!(
+        "DELETE FROM source_bundles WHERE tenant = $1 AND debug_id = $2 RETURNING object_id",
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_all(connection)
+    .await?;
+    condemn_bundles(tx, &deleted).await
 }
 
 fn expire_bundles(tx: &mut TenantTx, first_kept: Date, limit: u32) -> HookFuture<'_, u64> {

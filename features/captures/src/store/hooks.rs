@@ -8,14 +8,13 @@ use unslide_store::persons::{ErasedRows, ErasedSessions};
 use unslide_store::queries::session::{MOST_OF_KIND, ShownSessionEvent, TimelineEvent, TimelinePage};
 use unslide_store::sql::to_row32;
 use unslide_store::{
-    ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Store, StoreHook, SymbolPosition, TenantTx, Uuid,
-    segments,
+    ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Store, StoreHook, SymbolPosition, SymbolWaits,
+    TenantTx, Uuid, segments,
 };
 
 /// Wakes captures, deletes those that are over or of a person, and lists their files and their place in a session.
 pub const CAPTURE_HOOK: StoreHook = StoreHook {
-    symbols_arrived: Some(symbols_arrived),
-    missed_symbols: Some(missed_symbols),
+    symbol_waits: Some(SymbolWaits { wake: wake_captures, list_missed: list_missed_symbols }),
     expire: Some(expire),
     files: Some(files),
     session_events: Some(session_events),
@@ -23,11 +22,14 @@ pub const CAPTURE_HOOK: StoreHook = StoreHook {
     ..StoreHook::new(crate::NAME)
 };
 
-fn symbols_arrived<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
+fn wake_captures<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
     Box::pin(wake::wake(tx, symbols.arrived, symbols.is_system, symbols.limit))
 }
 
-fn missed_symbols<'s>(store: &'s Store, after: SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>> {
+fn list_missed_symbols<'s>(
+    store: &'s Store,
+    after: SymbolPosition<'s>,
+) -> HookFuture<'s, Vec<MissedSymbols>> {
     Box::pin(async move {
         Ok(sqlx::query_as!(
             MissedSymbols,
