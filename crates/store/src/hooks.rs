@@ -3,8 +3,8 @@
 use crate::events::{Announcement, StoreEvent};
 use crate::key_erasures::KeyRange;
 use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonSession};
-use crate::queries::person::FindSessionsHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
+use crate::sessions::SessionHook;
 use crate::wakes::Arrived;
 use crate::watched_figures::FigureHook;
 use crate::{Result, Store, TenantTx, Uuid};
@@ -35,8 +35,8 @@ pub struct StoreHook {
     pub session_events: Option<SessionEventsHook>,
     /// Lists sessions of a user or an installation that began on a day.
     pub person_sessions: Option<PersonSessionsHook>,
-    /// Finds the sessions of an installation or a user for a search, those that ended badly first.
-    pub find_sessions: Option<FindSessionsHook>,
+    /// Answers questions of the core about sessions.
+    pub sessions: Option<SessionHook>,
     /// Deletes what the feature has of sessions, and condemns its files. Returns the number of rows by table.
     pub erase_sessions: Option<EraseSessionsHook>,
     /// Deletes at most the given number of rows that apps sent with a public key. Returns the number of rows by table.
@@ -57,7 +57,7 @@ impl StoreHook {
             files: None,
             session_events: None,
             person_sessions: None,
-            find_sessions: None,
+            sessions: None,
             erase_sessions: None,
             erase_key_range: None,
             figures: None,

@@ -21,6 +21,7 @@ pub mod queries;
 pub mod reports;
 pub mod requests;
 pub mod segments;
+pub mod sessions;
 pub mod sql;
 pub mod symbols;
 pub mod tenants;

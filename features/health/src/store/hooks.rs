@@ -2,6 +2,7 @@
 
 use super::erasure;
 use super::figures::watched::WATCHED_FIGURES;
+use super::session_hook::SESSION_HOOK;
 use crate::figure_text::describe_figures;
 use time::{Date, OffsetDateTime};
 use unslide_model::ended::EndReason;
@@ -11,13 +12,13 @@ use unslide_store::queries::session::{
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
-/// Deletes expired rows and those of persons, lists the begin, the end and the metric payloads of a session, and finds the
-/// sessions of a person.
+/// Deletes expired rows and those of persons, lists the begin, the end and the metric payloads of a session, and
+/// answers questions about sessions.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
     expire: Some(expire),
     session_events: Some(session_events),
     person_sessions: Some(erasure::person_sessions),
-    find_sessions: Some(super::sessions::find_sessions),
+    sessions: Some(SESSION_HOOK),
     erase_sessions: Some(erasure::erase_sessions),
     erase_key_range: Some(erasure::erase_key_range),
     figures: Some(WATCHED_FIGURES),
