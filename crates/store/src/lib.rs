@@ -11,6 +11,7 @@
 
 pub mod cursor;
 mod database;
+mod events;
 pub mod gateway_events;
 pub mod groups;
 mod hooks;
@@ -20,6 +21,7 @@ pub mod queries;
 pub mod reports;
 pub mod requests;
 pub mod segments;
+pub mod sessions;
 pub mod sql;
 pub mod symbols;
 pub mod tables;
@@ -32,9 +34,10 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
+pub use events::{Announcement, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{
-    Announcement, ArrivedSymbols, HookFuture, MissedSymbols, StoreHook, StoredReport, StoredReports,
-    SymbolPosition, announce_to_features, wake_features,
+    ArrivedSymbols, HookFuture, MissedSymbols, StoreHook, SymbolPosition, SymbolWaits, announce_to_features,
+    wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};

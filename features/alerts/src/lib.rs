@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::{Api, ApiFeature, GroupLink, ListTable, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -90,6 +90,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         operations: operations::alert_routes().layer(policy.clone()),
         pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::ALERTS_PATH,
             label: "Alerts",
@@ -97,7 +98,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
             needs_every_app: false,
             keeps_app: false,
         }],
-        group_links: &[GroupLink { path_end: "/send", label: "Send it to a receiver" }],
+        show_panel: Some(pages::show_panel),
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.find_insecure(),

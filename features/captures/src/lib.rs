@@ -16,7 +16,7 @@ pub use analysis::TASK as ANALYSIS_TASK;
 pub use keys::CaptureKeys;
 pub use store::JOB_KIND;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
 use unslide_builder::BuilderFeature;
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -54,6 +54,7 @@ fn for_api() -> ApiFeature {
         pages: pages::routes(),
         upload_pages: pages::upload_routes(),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::CAPTURES_PATH,
             label: "Captures",
@@ -62,8 +63,7 @@ fn for_api() -> ApiFeature {
             keeps_app: true,
         }],
         tables: TABLES,
-        find_page: Some(pages::find_page),
-        find_related: Some(pages::find_related),
+        show_panel: Some(pages::show_panel),
         ..ApiFeature::new(NAME, "Files that a device recorded: send, find, read, delete.")
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::operation::ReservedAnswer;
-use unslide_api::feature::{ApiFeature, NavigationEntry};
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
 use unslide_api::problem::{Kind, Problem, Rendered};
 use unslide_model::Scope;
 
@@ -41,12 +41,20 @@ pub const FIRST_PAGE: &str = "/console";
 
 /// A page with data of one app.
 const fn app_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
-    NavigationEntry { name, path, label, scope: Scope::ReportsRead, needs_every_app: false, keeps_app: true }
+    NavigationEntry { scope: Scope::ReportsRead, keeps_app: true, ..tenant_entry(name, path, label) }
 }
 
 /// A page of the tenant.
 const fn tenant_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
-    NavigationEntry { name, path, label, scope: Scope::TenantAdmin, needs_every_app: false, keeps_app: false }
+    NavigationEntry {
+        place: NavigationPlace::SideBar,
+        name,
+        path,
+        label,
+        scope: Scope::TenantAdmin,
+        needs_every_app: false,
+        keeps_app: false,
+    }
 }
 
 /// A page of the tenant for keys of all apps.
@@ -87,8 +95,17 @@ pub struct SideBar(pub Arc<[NavigationEntry]>);
 
 /// Returns the entries of the side bar with those of features.
 pub fn collect_side_bar(features: &[ApiFeature]) -> SideBar {
-    let added = features.iter().flat_map(|feature| feature.navigation.iter().copied());
+    let added = list_entries(features, NavigationPlace::SideBar);
     SideBar(APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).chain(OPERATOR_ENTRIES).collect())
+}
+
+/// Returns the entries of features for a place.
+pub fn list_entries(
+    features: &[ApiFeature],
+    place: NavigationPlace,
+) -> impl Iterator<Item = NavigationEntry> {
+    let entries = features.iter().flat_map(|feature| feature.navigation.iter().copied());
+    entries.filter(move |entry| entry.place == place)
 }
 
 /// Returns the path of the first page that a key with these scopes may open.

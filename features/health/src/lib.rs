@@ -9,7 +9,7 @@ mod pages;
 pub mod store;
 mod topics;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::{Feature, IndexerFeature};
 use unslide_model::Scope;
@@ -77,6 +77,7 @@ fn for_api() -> ApiFeature {
         tag: ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::HEALTH_PATH,
             label: "Health",
@@ -85,10 +86,7 @@ fn for_api() -> ApiFeature {
             keeps_app: true,
         }],
         tables: TABLES,
-        find_overview: Some(pages::find_overview),
-        find_version_column: Some(pages::find_version_column),
-        find_app_sessions: Some(pages::find_app_sessions),
-        find_memory_limit: Some(pages::find_memory_limit),
+        show_panel: Some(pages::show_panel),
         ..ApiFeature::new(NAME, "")
     }
 }

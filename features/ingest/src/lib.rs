@@ -29,7 +29,7 @@ use std::sync::Arc;
 use store::CallerKey;
 use tokio::task::JoinHandle;
 use unslide_api::feature::path_keys::KnownKeys;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, OutcomeCounts};
+use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -169,6 +169,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
         pages: pages::routes().layer(extension.clone()),
         routes: Router::<Api>::new().merge(receive::routes()).layer(extension),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::PATH,
             label: "Public keys",

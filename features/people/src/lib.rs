@@ -23,7 +23,7 @@ use axum::Extension;
 use provider::Providers;
 use std::sync::Arc;
 use unslide_api::feature::path_keys::AddressRates;
-use unslide_api::feature::{ApiFeature, NavigationEntry, OutcomeCounts};
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -106,14 +106,15 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
         operations: operations::routes().layer(extension.clone()),
         pages: pages::routes().layer(extension.clone()),
         routes: pages::notice_routes().layer(extension),
-        sign_in: Some(NavigationEntry {
+        navigation: vec![NavigationEntry {
+            place: NavigationPlace::SignIn,
             name: NAME,
             path: pages::SSO_PATH,
             label: "Sign in with your organization",
             scope: Scope::ReportsRead,
             needs_every_app: false,
             keeps_app: false,
-        }),
+        }],
         tables: operations::PEOPLE_TABLES,
         start: Some(Arc::new(move |_, host| people.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP))),
         problems: sign_in.problems(),

@@ -12,7 +12,7 @@ pub mod store;
 
 pub use job::end_search;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
 use unslide_builder::BuilderFeature;
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -54,6 +54,7 @@ fn for_api() -> ApiFeature {
         operations: operations::routes(),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::PATH,
             label: "Erasure",

@@ -12,7 +12,7 @@ mod source_map;
 mod store;
 
 use unslide_api::feature::sources::SourceFeature;
-use unslide_api::feature::{ApiFeature, NavigationEntry};
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
@@ -47,6 +47,7 @@ fn for_api() -> ApiFeature {
         uploads: operations::upload_routes(),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::SOURCES_PATH,
             label: "Sources",

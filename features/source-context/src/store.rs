@@ -7,7 +7,7 @@ use unslide_model::{ContentHash, DebugId, TenantId};
 use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
 use unslide_store::{
-    FeatureFile, HookFuture, OwnerTx, Result, StoreError, StoreHook, TenantTx, Uuid, segments,
+    FeatureFile, OwnerTx, Result, StoreError, StoreEvent, StoreHook, TenantTx, Uuid, segments,
 };
 
 /// The folder of bundles below a tenant's prefix, and the name of each file.
@@ -17,8 +17,11 @@ const BUNDLE_NAME: &str = "bundle";
 const ENABLED_BY_DEFAULT: bool = false;
 
 /// Deletes bundles with their symbols.
-pub const HOOK: StoreHook =
-    StoreHook { tables: OWNED_TABLES, symbols_deleted: Some(delete_bundles), ..StoreHook::new(crate::NAME) };
+pub const HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
+    on_event: Some(|event| Box::pin(delete_for_event(event))),
+    ..StoreHook::new(crate::NAME)
+};
 
 /// The tables of the feature.
 const OWNED_TABLES: &[OwnedTable] = &[
@@ -181,18 +184,17 @@ pub async fn find_bundles(
     Ok(bundle.collect())
 }
 
-fn delete_bundles<'t>(tx: &'t mut OwnerTx, debug_id: &'t DebugId) -> HookFuture<'t> {
-    Box::pin(async move {
-        let (connection, tenant, _) = tx.parts();
-        let deleted = sqlx::query_scalar!(
-            "DELETE FROM source_bundles WHERE tenant = $1 AND debug_id = $2 RETURNING object_id",
-            tenant,
-            debug_id.uuid()
-        )
-        .fetch_all(connection)
-        .await?;
-        condemn_bundles(tx, &deleted).await
-    })
+async fn delete_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    let StoreEvent::SymbolsDeleted(tx, debug_id) = event else { return Ok(()) };
+    let (connection, tenant, _) = tx.parts();
+    let deleted = sqlx::query_scalar!(
+        "DELETE FROM source_bundles WHERE tenant = $1 AND debug_id = $2 RETURNING object_id",
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_all(connection)
+    .await?;
+    condemn_bundles(tx, &deleted).await
 }
 
 async fn condemn_bundles(tx: &mut OwnerTx, objects: &[Uuid]) -> Result<()> {

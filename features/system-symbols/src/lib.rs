@@ -9,7 +9,7 @@ mod builds;
 mod coverage;
 mod pages;
 
-use unslide_api::feature::{ApiFeature, NavigationEntry};
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
 use unslide_feature::Feature;
 use unslide_model::Scope;
 use unslide_runtime::config::ConfigReader;
@@ -34,6 +34,7 @@ pub fn feature() -> Feature {
         operations: coverage::operation::routes().merge(builds::routes()),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::COVERAGE_PAGE,
             label: "System symbols",

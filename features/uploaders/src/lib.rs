@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_api::feature::{Api, ApiFeature, NavigationEntry};
+use unslide_api::feature::{Api, ApiFeature, NavigationEntry, NavigationPlace};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -93,6 +93,7 @@ fn for_api(config: Config) -> ApiFeature {
     ApiFeature {
         pages: pages::page_routes(&config.api.public_url),
         navigation: vec![NavigationEntry {
+            place: NavigationPlace::SideBar,
             name: NAME,
             path: pages::UPLOADERS_PATH,
             label: "Uploaders",

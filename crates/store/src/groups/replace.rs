@@ -8,6 +8,7 @@ use super::redirects::redirect_groups;
 use super::state_row::write_states;
 use super::versions::is_newer;
 use super::{Deed, GroupAction, GroupActor, GroupStatus, record_actions};
+use crate::events::StoreEvent;
 use crate::{Result, TenantTx, Uuid, hooks, json};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -369,5 +370,5 @@ async fn delete_groups(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     sqlx::query!("DELETE FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, ids)
         .execute(connection)
         .await?;
-    hooks::groups_deleted(tx, ids).await
+    hooks::send_event(StoreEvent::GroupsDeleted(tx, ids)).await
 }

@@ -2,14 +2,14 @@
 
 use super::reports::{REPORT_COLUMNS, ReportRow};
 use crate::persons::{PersonHash, hash_person};
-use crate::{HookFuture, OwnerTx, Result, TenantTx, Uuid};
+use crate::{OwnerTx, Result, TenantTx, Uuid};
 use sqlx::{AssertSqlSafe, FromRow};
 use time::OffsetDateTime;
 
 /// Newest reports of a device, of a user, and of each session, that are compared with the app of a search.
 const COMPARED_ROWS_LIMIT: i64 = 1_000;
 /// Sessions of which reports are found. Each is a look-up in every day of reports.
-const SEARCHED_SESSIONS_LIMIT: u32 = 50;
+pub(crate) const SEARCHED_SESSIONS_LIMIT: u32 = 50;
 
 /// Returns true if the transaction's tenant lets people search by the ids of devices, installations and users.
 pub async fn is_person_search_on(tx: &mut OwnerTx) -> Result<bool> {
@@ -83,10 +83,6 @@ pub struct FoundSession {
     pub found_by: PersonIdKind,
 }
 
-/// See [`StoreHook::find_sessions`](crate::StoreHook::find_sessions).
-pub type FindSessionsHook =
-    for<'t> fn(&'t mut TenantTx, PersonScope<'t>) -> HookFuture<'t, Vec<FoundSession>>;
-
 /// A report of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonReport {
@@ -94,16 +90,6 @@ pub struct PersonReport {
     pub report: ReportRow,
     /// The id by which it was found.
     pub found_by: PersonIdKind,
-}
-
-/// Lists sessions of an installation or a user, those that ended badly first.
-pub async fn list_sessions(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<Vec<FoundSession>> {
-    let scope = PersonScope { hash: &hash_person(id), app, limit: SEARCHED_SESSIONS_LIMIT };
-    let mut sessions = Vec::new();
-    for hook in tx.hooks().iter().filter_map(|hook| hook.find_sessions) {
-        sessions.extend(hook(tx, scope).await?);
-    }
-    Ok(sessions)
 }
 
 /// Lists the reports of a device, the newest first, at most `limit`.

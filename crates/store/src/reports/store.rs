@@ -6,8 +6,9 @@ use super::{
     rollups, rows, waits,
 };
 use crate::app_signals::{self, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
+use crate::events::{StoreEvent, StoredReport, StoredReports};
 use crate::groups::{GroupEvent, lock_out_merges};
-use crate::hooks::{self, StoredReport, StoredReports};
+use crate::hooks;
 use crate::key_erasures::{self, KeyedArrival};
 use crate::outbox::NeededSymbols;
 use crate::persons::{self, ArrivedPerson};
@@ -96,9 +97,9 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     }
     reprocess::count_ends(tx, &batch.count_request_ends()).await?;
     app_signals::count_dropped(tx, &batch.count_drops()).await?;
-    hooks::groups_changed(tx, &groups).await?;
+    hooks::send_event(StoreEvent::GroupsChanged(tx, &groups)).await?;
     let stored = StoredReports { reports: batch.stored_reports(), groups };
-    hooks::reports_stored(tx, &stored).await?;
+    hooks::send_event(StoreEvent::ReportsStored(tx, &stored)).await?;
     let events = stored.groups;
     let new_groups = events.iter().filter(|event| matches!(event, GroupEvent::Created { .. })).count() as u64;
     Ok(StoredBatch { stored: batch.stored, new_groups, new_app_days, events })
@@ -264,7 +265,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Returns the reports that are written, for the hooks of features.
+    /// Returns the reports that are written, for features.
     fn stored_reports(&self) -> Vec<StoredReport> {
         let stored = self.changes.iter().map(|change| StoredReport {
             id: change.key.report_id,

@@ -9,6 +9,7 @@ pub mod uploads;
 pub mod usage;
 
 use crate::column::{DebugIdColumn, HashColumn, QualityColumn};
+use crate::events::StoreEvent;
 use crate::hooks;
 use crate::jobs::{self, Work};
 use crate::number::from_row;
@@ -249,7 +250,9 @@ pub async fn delete_symbols(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Opti
         at_micros: outbox::to_micros(tx.now()),
     };
     outbox::append_message(tx, &message).await?;
-    hooks::symbols_deleted(tx, debug_id).await?;
+    if !tx.is_system() {
+        hooks::send_event(StoreEvent::SymbolsDeleted(tx, debug_id)).await?;
+    }
     Ok(Some(Deleted { generation, objects }))
 }
 

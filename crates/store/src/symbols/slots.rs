@@ -2,6 +2,7 @@
 //! arrive" and "a report waits for them", so that the second of the two sees the first.
 
 use crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U64};
+use crate::events::StoreEvent;
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
@@ -104,7 +105,7 @@ pub(crate) async fn publish_in_steps(
     };
     outbox::append_message(tx, &message).await?;
     if !tx.is_system() {
-        hooks::symbols_published(tx, &PublishedSymbols { generation, ..*new }).await?;
+        hooks::send_event(StoreEvent::SymbolsPublished(tx, &PublishedSymbols { generation, ..*new })).await?;
     }
     Ok(generation)
 }

@@ -1,71 +1,63 @@
 //! Hooks of features: when they run, and what becomes of a transaction in which one fails.
 
-use crate::groups::GroupEvent;
-use crate::slots::PublishedSymbols;
-use crate::tests::database::{Database, acme, arrival, grouping, image, publish, revised};
+use crate::tests::database::{Database, acme, arrival, debug_id, grouping, image, publish, revised};
+use crate::tests::symbols::symbols_and_uploads::object;
 use crate::{
-    Announcement, HookFuture, OwnerTx, StoreError, StoreHook, StoredReports, TenantTx, Uuid,
-    announce_to_features, audit, reports,
+    Announcement, OwnerTx, StoreError, StoreEvent, StoreHook, StoredReports, announce_to_features, audit,
+    objects, reports, symbols, uploads,
 };
-use unslide_model::Quality;
+use unslide_model::{Owner, Quality};
 
-const FIRST: StoreHook = StoreHook {
-    groups_changed: Some(note_first),
-    groups_deleted: Some(note_deleted),
-    ..StoreHook::new("first")
-};
-const SECOND: StoreHook = StoreHook {
-    groups_changed: Some(note_second),
-    groups_deleted: Some(note_deleted),
-    ..StoreHook::new("second")
-};
+const FIRST: StoreHook =
+    StoreHook { on_event: Some(|event| Box::pin(note_groups("first", event))), ..StoreHook::new("first") };
+const SECOND: StoreHook =
+    StoreHook { on_event: Some(|event| Box::pin(note_groups("second", event))), ..StoreHook::new("second") };
 const FAILING: StoreHook =
-    StoreHook { groups_changed: Some(fail), groups_deleted: Some(note_deleted), ..StoreHook::new("failing") };
-/// Notes what is stored, published and announced.
-const LISTENER: StoreHook = StoreHook {
-    reports_stored: Some(note_reports),
-    symbols_published: Some(note_symbols),
-    announced: Some(note_announced),
-    ..StoreHook::new("listener")
-};
+    StoreHook { on_event: Some(|event| Box::pin(fail_for_groups(event))), ..StoreHook::new("failing") };
+/// Notes what is stored, published, deleted and announced.
+const LISTENER: StoreHook =
+    StoreHook { on_event: Some(|event| Box::pin(note_others(event))), ..StoreHook::new("listener") };
 
 async fn note(tx: &mut OwnerTx, hook: &'static str, text: String) -> crate::Result<()> {
     audit::append_entry(tx, "hook", hook, &text, &serde_json::json!({})).await
 }
 
-fn note_reports<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
+async fn note_groups(hook: &'static str, event: &mut StoreEvent<'_>) -> crate::Result<()> {
+    match event {
+        StoreEvent::GroupsChanged(tx, groups) => note(tx, hook, groups.len().to_string()).await,
+        StoreEvent::GroupsDeleted(tx, ids) => note(tx, "deleted", ids.len().to_string()).await,
+        _ => Ok(()),
+    }
+}
+
+async fn fail_for_groups(event: &mut StoreEvent<'_>) -> crate::Result<()> {
+    match event {
+        StoreEvent::GroupsChanged(..) => Err(StoreError::InSegment),
+        _ => Ok(()),
+    }
+}
+
+async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
+    match event {
+        StoreEvent::ReportsStored(tx, stored) => note(tx, "stored", describe_reports(stored)).await,
+        StoreEvent::SymbolsPublished(tx, symbols) => {
+            note(tx, "published", format!("{} {}", symbols.debug_id.0[0], symbols.generation)).await
+        }
+        StoreEvent::SymbolsDeleted(tx, debug_id) => note(tx, "unpublished", debug_id.0[0].to_string()).await,
+        StoreEvent::Announced(tx, announced) => {
+            let kinds: Vec<&str> = announced.iter().map(|announcement| announcement.kind).collect();
+            note(tx, "announced", kinds.join(" ")).await
+        }
+        StoreEvent::GroupsChanged(..) | StoreEvent::GroupsDeleted(..) => Ok(()),
+    }
+}
+
+fn describe_reports(stored: &StoredReports) -> String {
     let reports = stored.reports.iter().map(|report| {
         let age = if report.is_new { "new" } else { "known" };
         format!("{} {} {} {age}", report.id.0[0], report.app, report.revision)
     });
-    let text = format!("{}, {} groups", reports.collect::<Vec<_>>().join(", "), stored.groups.len());
-    Box::pin(note(tx, "stored", text))
-}
-
-fn note_symbols<'t>(tx: &'t mut OwnerTx, symbols: &'t PublishedSymbols) -> HookFuture<'t> {
-    let text = format!("{} {}", symbols.debug_id.0[0], symbols.generation);
-    Box::pin(note(tx, "published", text))
-}
-
-fn note_announced<'t>(tx: &'t mut TenantTx, announced: &'t [Announcement]) -> HookFuture<'t> {
-    let kinds: Vec<&str> = announced.iter().map(|announcement| announcement.kind).collect();
-    Box::pin(note(tx, "announced", kinds.join(" ")))
-}
-
-fn note_first<'t>(tx: &'t mut TenantTx, events: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(note(tx, "first", events.len().to_string()))
-}
-
-fn note_second<'t>(tx: &'t mut TenantTx, events: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(note(tx, "second", events.len().to_string()))
-}
-
-fn note_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
-    Box::pin(note(tx, "deleted", ids.len().to_string()))
-}
-
-fn fail<'t>(_: &'t mut TenantTx, _: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(async { Err(StoreError::InSegment) })
+    format!("{}, {} groups", reports.collect::<Vec<_>>().join(", "), stored.groups.len())
 }
 
 /// What the hooks have noted: which, and the number of groups.
@@ -122,4 +114,19 @@ async fn features_learn_of_stored_reports_of_published_symbols_and_of_each_other
     announce_to_features(&mut tx, &[]).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(noted(&database).await.last(), Some(&pair("announced", "one two")));
+}
+
+#[tokio::test]
+async fn features_learn_of_deleted_symbols_of_tenants_and_not_of_the_system() {
+    let mut database = Database::new().await;
+    database.store = database.store.clone().with_hooks(&[LISTENER]);
+    for (owner, noted_then) in [(Owner::System, 0), (Owner::Tenant(acme()), 1)] {
+        let mut tx = database.store.owner(&owner).await.unwrap();
+        let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
+        objects::record_found(&mut tx, upload, &[("a", &object(1, Some(1)))]).await.unwrap();
+        symbols::delete_symbols(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(noted(&database).await.len(), noted_then, "{owner:?}");
+    }
+    assert_eq!(noted(&database).await, [("unpublished".to_owned(), "1".to_owned())]);
 }

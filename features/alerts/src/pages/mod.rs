@@ -11,6 +11,16 @@ pub use alerts::ALERTS_PAGE as ALERTS_PATH;
 use axum::Router;
 use axum::routing::{get, post};
 use unslide_api::feature::Api;
+use unslide_api::feature::panels::{PanelLink, PanelSection, PanelSlot};
+use unslide_store::{HookFuture, TenantTx};
+
+/// Returns the link from the page of a group to the page that sends it to a receiver.
+pub fn show_panel<'t>(_: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
+    let PanelSlot::Group(id) = slot else { return Box::pin(async { Ok(Vec::new()) }) };
+    let path = format!("/console/groups/{id}/send");
+    let link = PanelLink { path, text: "Send it to a receiver".to_owned(), ..PanelLink::default() };
+    Box::pin(async { Ok(vec![PanelSection { links: vec![link], ..PanelSection::default() }]) })
+}
 
 /// Returns the routes of the pages.
 pub fn page_routes() -> Router<Api> {

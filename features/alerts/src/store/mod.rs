@@ -20,16 +20,14 @@ pub use evaluate::{evaluate_rule, postpone_evaluation};
 
 use time::Duration;
 use unslide_model::TenantId;
-use unslide_store::groups::GroupEvent;
 use unslide_store::sql::{TenantColumn, rows_before, words};
 use unslide_store::tables::OwnedTable;
-use unslide_store::{HookFuture, Result, Store, StoreHook, TenantTx, Uuid};
+use unslide_store::{Result, Store, StoreEvent, StoreHook, Uuid};
 
 /// Notes events in the transactions that store reports and delete groups.
 pub const ALERT_HOOK: StoreHook = StoreHook {
     tables: OWNED_TABLES,
-    groups_changed: Some(groups_changed),
-    groups_deleted: Some(groups_deleted),
+    on_event: Some(|event| Box::pin(write_for_event(event))),
     ..StoreHook::new(crate::NAME)
 };
 
@@ -44,12 +42,12 @@ const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::new("alert_mail_counts"),
 ];
 
-fn groups_changed<'t>(tx: &'t mut TenantTx, changed: &'t [GroupEvent]) -> HookFuture<'t> {
-    Box::pin(events::raise_for_groups(tx, changed))
-}
-
-fn groups_deleted<'t>(tx: &'t mut TenantTx, ids: &'t [Uuid]) -> HookFuture<'t> {
-    Box::pin(events::hand_over(tx, ids))
+async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    match event {
+        StoreEvent::GroupsChanged(tx, changed) => events::raise_for_groups(tx, changed).await,
+        StoreEvent::GroupsDeleted(tx, ids) => events::hand_over(tx, ids).await,
+        _ => Ok(()),
+    }
 }
 
 /// How long events and messages are kept.

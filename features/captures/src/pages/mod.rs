@@ -12,7 +12,7 @@ mod prelude;
 mod related;
 mod upload;
 
-pub use related::{find_page, find_related};
+pub use related::show_panel;
 
 use crate::capture::CaptureKind;
 use crate::store::{Capture, CaptureState};

@@ -13,14 +13,13 @@ use unslide_store::sql::to_row32;
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
 use unslide_store::{
     ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Result, Store, StoreError, StoreHook,
-    SymbolPosition, TenantTx, Uuid,
+    SymbolPosition, SymbolWaits, TenantTx, Uuid,
 };
 
 /// Wakes captures, and lists their place in a session.
 pub const CAPTURE_HOOK: StoreHook = StoreHook {
     tables: OWNED_TABLES,
-    symbols_arrived: Some(symbols_arrived),
-    missed_symbols: Some(missed_symbols),
+    symbol_waits: Some(SymbolWaits { wake: wake_captures, list_missed: list_missed_symbols }),
     session_events: Some(session_events),
     ..StoreHook::new(crate::NAME)
 };
@@ -43,11 +42,14 @@ const OWNED_TABLES: &[OwnedTable] = &[
 const CAPTURE_FILES: RowFiles =
     RowFiles { columns: &["id", "form", "files", "run", "answer"], bytes: "size", list: list_files };
 
-fn symbols_arrived<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
+fn wake_captures<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
     Box::pin(wake::wake(tx, symbols.arrived, symbols.is_system, symbols.limit))
 }
 
-fn missed_symbols<'s>(store: &'s Store, after: SymbolPosition<'s>) -> HookFuture<'s, Vec<MissedSymbols>> {
+fn list_missed_symbols<'s>(
+    store: &'s Store,
+    after: SymbolPosition<'s>,
+) -> HookFuture<'s, Vec<MissedSymbols>> {
     Box::pin(async move {
         Ok(sqlx::query_as!(
             MissedSymbols,

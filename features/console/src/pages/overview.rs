@@ -7,7 +7,7 @@ use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
 use crate::words::{estimate, format_percentage, grouped};
 use time::{Date, Duration, OffsetDateTime};
-use unslide_api::feature::figures::{OverviewScope, OverviewSection};
+use unslide_api::feature::panels::{OverviewScope, PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::GROWING;
 use unslide_api::feature::site::Tx;
 use unslide_store::TenantTx;
@@ -31,7 +31,8 @@ struct OverviewPage {
     days: i64,
     /// The period of the chart and the counts, such as `24 hours`.
     period: String,
-    sections: Vec<OverviewSection>,
+    /// The sections of features.
+    panels: Vec<PanelSection>,
     figures: Vec<Figure>,
     chart: StackedBars,
     heads: Vec<GroupHead>,
@@ -147,7 +148,14 @@ pub async fn render_page(
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period_or_hours(&state));
     let chart = period.load_chart(&mut tx, filter).await?;
-    let sections = feature_sections(&api, &mut tx, filter, &period).await?;
+    let scope = OverviewScope {
+        app: filter.app,
+        version: filter.version,
+        today: now.date(),
+        days: period.days,
+        is_hourly: period.step == TrendStep::Hour,
+    };
+    let panels = collect_panels(&api, &mut tx, PanelSlot::Overview(scope)).await?;
     let totals = period.load_totals(&mut tx, filter).await?;
     let new_groups = trends::new_groups(&mut tx, filter, period.begins, NEW_GROUPS_LIMIT).await?;
     let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;
@@ -168,8 +176,8 @@ pub async fn render_page(
         nothing: period.step == TrendStep::Day
             && totals[0].reports == 0
             && missing.is_empty()
-            && sections.iter().all(|section| section.figures.is_empty() && section.rates.is_none()),
-        sections,
+            && panels.iter().all(PanelSection::is_empty),
+        panels,
         chart,
         figures: build_figures(totals, new_groups, filter, &period),
         heads: group_heads(None, |_| None),
@@ -185,27 +193,6 @@ pub async fn render_page(
         growing_href,
         missing,
     })
-}
-
-/// Returns the figures of features for an app and a version.
-async fn feature_sections(
-    api: &Api,
-    tx: &mut Tx<TenantTx>,
-    filter: VersionFilter<'_>,
-    period: &OverviewPeriod,
-) -> Result<Vec<OverviewSection>, Problem> {
-    let scope = OverviewScope {
-        app: filter.app,
-        version: filter.version,
-        today: period.now.date(),
-        days: period.days,
-        is_hourly: period.step == TrendStep::Hour,
-    };
-    let mut sections = Vec::new();
-    for find in api.features.iter().filter_map(|feature| feature.find_overview) {
-        sections.push(find(tx, scope).await?);
-    }
-    Ok(sections)
 }
 
 /// Returns the filter of an app's groups, the newest first; with a version, of those that began in it.

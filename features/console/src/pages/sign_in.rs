@@ -5,7 +5,7 @@ use crate::form::NEEDS_HTTPS;
 use crate::link::{build_link, is_local};
 use crate::prelude::*;
 use crate::session::{build_cookie, end_browser_session, find_browser_session, find_session};
-use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with};
+use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with, list_entries};
 use crate::store::{self, NewSession, SESSION_LIFETIME};
 use axum::body::Body;
 use axum::extract::Request;
@@ -15,7 +15,6 @@ use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use std::time::Duration;
 use time::Duration as TimeSpan;
-use unslide_api::feature::NavigationEntry;
 use unslide_api::feature::intake::Caller;
 use unslide_api::feature::intake::assign_caller;
 use unslide_api::feature::operation::Charge;
@@ -23,6 +22,7 @@ use unslide_api::feature::site::ClientPace;
 use unslide_api::feature::site::Tx;
 use unslide_api::feature::site::authenticate_key;
 use unslide_api::feature::upload::Chunks;
+use unslide_api::feature::{NavigationEntry, NavigationPlace};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::Principal;
 use unslide_store::{TenantTx, Uuid, audit, tenants};
@@ -68,7 +68,7 @@ enum SignInFailure {
 
 impl SignInPage {
     fn new(api: &Api, next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
-        let others = api.features.iter().filter_map(|feature| feature.sign_in).collect();
+        let others = list_entries(&api.features, NavigationPlace::SignIn).collect();
         SignInPage { shell: Shell::signed_out(), next, name, failure, others }
     }
 

@@ -3,8 +3,8 @@
 use crate::bar::{FilterBar, app_select};
 use crate::pages::lists::{self, ListLink};
 use crate::prelude::*;
-use unslide_api::feature::figures::{VersionColumn, VersionScope};
 use unslide_api::feature::operation::PageQuery;
+use unslide_api::feature::panels::{PanelRow, PanelSection, PanelSlot, VersionScope, collect_panels};
 use unslide_api::feature::site::list_versions;
 use unslide_model::figures::round_fraction_below_whole;
 use unslide_store::queries::versions::VersionSummary;
@@ -19,7 +19,8 @@ struct VersionsPage {
     shell: Shell,
     app: String,
     versions: Vec<VersionSummary>,
-    columns: Vec<VersionColumn>,
+    /// The sections of features: each is a column.
+    columns: Vec<PanelSection>,
     links: Vec<ListLink>,
     next: Option<String>,
 }
@@ -74,10 +75,7 @@ pub async fn render_page(
     let names: Vec<String> = items.iter().map(|version| version.version.clone()).collect();
     let scope = VersionScope { app: &app, versions: &names, today: api.clock.now().date() };
     let mut tx = api.tenant(access.tenant()).await?;
-    let mut columns = Vec::new();
-    for find in api.features.iter().filter_map(|feature| feature.find_version_column) {
-        columns.push(find(&mut tx, scope).await?);
-    }
+    let columns = collect_panels(&api, &mut tx, PanelSlot::Versions(scope)).await?;
     tx.rollback();
     let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
     render_html(&VersionsPage {
@@ -90,6 +88,16 @@ pub async fn render_page(
         next: next.map(|cursor| build_link(VERSIONS_PAGE, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app,
     })
+}
+
+/// Returns the cell of a version in the column that a section is.
+fn find_cell<'s>(column: &'s PanelSection, version: &str) -> Option<&'s PanelRow> {
+    column.table.iter().flat_map(|table| &table.rows).find(|row| row.name == version)
+}
+
+/// Returns the explanation of a column's heading.
+fn describe_column(column: &PanelSection) -> &'static str {
+    column.table.as_ref().map_or("", |table| table.caption)
 }
 
 fn symbolicated(version: &VersionSummary) -> String {

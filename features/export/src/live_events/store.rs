@@ -10,34 +10,33 @@ use unslide_store::groups::GroupEvent;
 use unslide_store::slots::PublishedSymbols;
 use unslide_store::sql::in_pages;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Announcement, HookFuture, OwnerTx, Result, Store, StoreHook, StoredReports, TenantTx};
+use unslide_store::{Announcement, OwnerTx, Result, Store, StoreEvent, StoreHook, StoredReports, TenantTx};
 
 /// Writes events in the transactions of their causes.
 pub const EVENT_HOOK: StoreHook = StoreHook {
     tables: &[OwnedTable::new("live_event_counters"), OwnedTable::new("live_events")],
-    reports_stored: Some(reports_stored),
-    symbols_published: Some(symbols_published),
-    announced: Some(append_announced),
+    on_event: Some(|event| Box::pin(write_for_event(event))),
     ..StoreHook::new(crate::NAME)
 };
 
-fn reports_stored<'t>(tx: &'t mut TenantTx, stored: &'t StoredReports) -> HookFuture<'t> {
-    Box::pin(async move { append_events(tx, &events_for_reports(stored)).await })
+async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    match event {
+        StoreEvent::ReportsStored(tx, stored) => append_events(tx, &events_for_reports(stored)).await,
+        StoreEvent::SymbolsPublished(tx, symbols) => append_events(tx, &[event_for_symbols(symbols)]).await,
+        StoreEvent::Announced(tx, announced) => append_events(tx, &events_for_announcements(announced)).await,
+        _ => Ok(()),
+    }
 }
 
-fn symbols_published<'t>(tx: &'t mut OwnerTx, symbols: &'t PublishedSymbols) -> HookFuture<'t> {
+fn event_for_symbols(symbols: &PublishedSymbols) -> NewLiveEvent {
     let PublishedSymbols { debug_id, generation, quality, .. } = symbols;
     let data = json!({"debug_id": debug_id, "generation": generation, "quality": quality});
-    Box::pin(
-        async move { append_events(tx, &[NewLiveEvent { kind: "symbols_ready", app: None, data }]).await },
-    )
+    NewLiveEvent { kind: "symbols_ready", app: None, data }
 }
 
-fn append_announced<'t>(tx: &'t mut TenantTx, announcements: &'t [Announcement]) -> HookFuture<'t> {
+fn events_for_announcements(announcements: &[Announcement]) -> Vec<NewLiveEvent> {
     let events = announcements.iter().cloned();
-    let events = events.map(|Announcement { kind, app, data }| NewLiveEvent { kind, app, data });
-    let events: Vec<_> = events.collect();
-    Box::pin(async move { append_events(tx, &events).await })
+    events.map(|Announcement { kind, app, data }| NewLiveEvent { kind, app, data }).collect()
 }
 
 /// How long events are kept.

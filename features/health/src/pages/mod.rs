@@ -1,9 +1,7 @@
 //! The pages of the console, and figures for pages of the core.
 
-mod app_sessions;
 mod figure;
 mod health_rows;
-mod memory_limit;
 mod metric_breakdown;
 mod overview;
 mod prelude;
@@ -14,20 +12,28 @@ mod verdicts;
 mod version_column;
 mod versions;
 
-pub use app_sessions::find_app_sessions;
-pub use memory_limit::find_memory_limit;
-pub use overview::find_overview;
-pub use version_column::find_version_column;
-
 use crate::store::figures::watched::FIGURE_PATH;
 use axum::Router;
 use axum::routing::get;
 use unslide_api::feature::Api;
+use unslide_api::feature::panels::{PanelSection, PanelSlot};
+use unslide_store::{HookFuture, TenantTx};
 
 /// The path of the page of all versions.
 pub const HEALTH_PATH: &str = "/console/health";
 /// The path of the page of one metric of a version.
 const BREAKDOWN_PATH: &str = "/console/health/breakdown";
+
+/// Shows figures on the overview, and a column in the list of versions.
+pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
+    Box::pin(async move {
+        match slot {
+            PanelSlot::Overview(scope) => overview::find_overview(tx, scope).await,
+            PanelSlot::Versions(scope) => Ok(vec![version_column::find_version_column(tx, scope).await?]),
+            _ => Ok(Vec::new()),
+        }
+    })
+}
 
 /// The routes of the pages.
 pub fn routes() -> Router<Api> {

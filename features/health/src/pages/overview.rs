@@ -8,12 +8,10 @@ use crate::store::figures::{self, HealthFigures, VersionHealth};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use time::Date;
-use unslide_api::feature::figures::{
-    OverviewFigure, OverviewRate, OverviewRates, OverviewScope, OverviewSection,
-};
+use unslide_api::feature::panels::{OverviewScope, PanelFigure, PanelRow, PanelSection, PanelTable};
 use unslide_console::page::{build_link, counted, estimate, grouped, text_or};
 use unslide_store::groups::versions::compare_versions;
-use unslide_store::{HookFuture, Result, TenantTx};
+use unslide_store::{Result, TenantTx};
 
 /// Apps or versions with a rate.
 const MOST_RATES: usize = 10;
@@ -29,30 +27,31 @@ const NO_SESSIONS: &str = "No session events came for these days: send them with
 const BY_DAY: &str = "Sessions are counted by day: these are of yesterday and today (UTC).";
 
 /// Finds the figures of a period and compares them with those of the period before.
-pub fn find_overview<'t>(tx: &'t mut TenantTx, scope: OverviewScope<'t>) -> HookFuture<'t, OverviewSection> {
-    Box::pin(async move {
-        let days = u32::try_from(scope.days).unwrap_or(1);
-        let [period, period_before] = figures::compared_periods(scope.today, days);
-        let hint = scope.is_hourly.then_some(BY_DAY);
-        if scope.app.is_none() {
-            let now = figures::app_figures(tx, scope.version, period).await?;
-            if now.values().filter(|app| app.sessions > 0).count() > 1 {
-                let before = figures::app_figures(tx, scope.version, period_before).await?;
-                let rates = Some(build_app_rates(now, &before, scope.days));
-                return Ok(OverviewSection { rates, hint, ..OverviewSection::default() });
-            }
+pub async fn find_overview(tx: &mut TenantTx, scope: OverviewScope<'_>) -> Result<Vec<PanelSection>> {
+    let days = u32::try_from(scope.days).unwrap_or(1);
+    let [period, period_before] = figures::compared_periods(scope.today, days);
+    let hint = scope.is_hourly.then_some(BY_DAY);
+    if scope.app.is_none() {
+        let now = figures::app_figures(tx, scope.version, period).await?;
+        if now.values().filter(|app| app.sessions > 0).count() > 1 {
+            let before = figures::app_figures(tx, scope.version, period_before).await?;
+            let (heading, table) = ("Crash-free sessions by app", build_app_rates(now, &before, scope.days));
+            return Ok(vec![PanelSection { heading, hint, table: Some(table), ..PanelSection::default() }]);
         }
-        let filter = (scope.app, scope.version);
-        let now = figures::total_figures(tx, filter, period).await?;
-        let before = figures::total_figures(tx, filter, period_before).await?;
-        let figures = build_lines(&now, &before, scope.days);
-        let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { hint };
-        let rates = match scope.app.filter(|_| scope.version.is_none()) {
-            Some(app) => find_version_rates(tx, app, period).await?,
-            None => None,
-        };
-        Ok(OverviewSection { figures, rates, hint })
-    })
+    }
+    let filter = (scope.app, scope.version);
+    let now = figures::total_figures(tx, filter, period).await?;
+    let before = figures::total_figures(tx, filter, period_before).await?;
+    let figures = build_lines(&now, &before, scope.days);
+    let hint = if figures.is_empty() { Some(NO_SESSIONS) } else { hint };
+    let mut sections = vec![PanelSection { figures, hint, ..PanelSection::default() }];
+    if let Some(app) = scope.app.filter(|_| scope.version.is_none())
+        && let Some(table) = find_version_rates(tx, app, period).await?
+    {
+        let heading = "Crash-free sessions by version";
+        sections.push(PanelSection { heading, table: Some(table), ..PanelSection::default() });
+    }
+    Ok(sections)
 }
 
 /// Returns the share of sessions without a crash of each app, those with the most sessions first.
@@ -60,7 +59,7 @@ fn build_app_rates(
     apps: BTreeMap<String, HealthFigures>,
     before: &BTreeMap<String, HealthFigures>,
     days: i64,
-) -> OverviewRates {
+) -> PanelTable {
     let mut apps: Vec<(String, HealthFigures)> =
         apps.into_iter().filter(|(_, figures)| figures.sessions > 0).collect();
     apps.sort_by_key(|(_, figures)| Reverse(figures.sessions));
@@ -69,21 +68,20 @@ fn build_app_rates(
         let before = before.get(app).unwrap_or(&none);
         let shares = [now, before].map(HealthFigures::crashed_of_sessions);
         let is_significant = SignificantChanges::between(now, before).crash_free_sessions;
-        OverviewRate {
+        PanelRow {
             name: text_or(app, "unknown app").to_owned(),
-            href: build_link(HEALTH_PATH, &[("app", Some(app))]),
+            href: Some(build_link(HEALTH_PATH, &[("app", Some(app))])),
             class: match (is_significant, now.crash_free_sessions > before.crash_free_sessions) {
                 (false, _) => "",
                 (true, true) => "good",
                 (true, false) => "bad",
             },
-            note: compare_shares("sessions", shares, days, is_significant),
+            notes: vec![compare_shares("sessions", shares, days, is_significant)],
             ..build_rate(now)
         }
     };
-    OverviewRates {
-        heading: "Crash-free sessions by app",
-        column: "App",
+    PanelTable {
+        columns: ["App", "Share", "Change", "From"],
         caption: "Sessions without a crash, of each app; those with the most sessions first",
         rows: apps.iter().take(MOST_RATES).map(row).collect(),
     }
@@ -94,7 +92,7 @@ async fn find_version_rates(
     tx: &mut TenantTx,
     app: &str,
     period: (Date, Date),
-) -> Result<Option<OverviewRates>> {
+) -> Result<Option<PanelTable>> {
     let mut versions = figures::most_used_versions(tx, app, None, period).await?;
     versions.truncate(MOST_RATES);
     versions.sort_by(|a, b| compare_versions(b, a));
@@ -115,37 +113,33 @@ async fn find_version_rates(
             None => ("", ""),
         };
         let note = before.map(|before| format!("{word} {}", text_or(&before.version, "no version")));
-        OverviewRate {
+        PanelRow {
             name: text_or(&now.version, "no version").to_owned(),
-            href: build_link(HEALTH_PATH, &[("app", Some(app))]),
+            href: Some(build_link(HEALTH_PATH, &[("app", Some(app))])),
             class,
-            note: note.unwrap_or_default(),
+            notes: note.into_iter().collect(),
             ..build_rate(&now.figures)
         }
     };
-    Ok(Some(OverviewRates {
-        heading: "Crash-free sessions by version",
-        column: "Version",
+    Ok(Some(PanelTable {
+        columns: ["Version", "Share", "Change", "From"],
         caption: "Sessions without a crash, of the versions with the most sessions; the newest first",
         rows: versions.iter().enumerate().map(row).collect(),
     }))
 }
 
 /// Returns a rate without its name and its comparison.
-fn build_rate(figures: &HealthFigures) -> OverviewRate {
-    OverviewRate {
-        name: String::new(),
-        href: String::new(),
+fn build_rate(figures: &HealthFigures) -> PanelRow {
+    PanelRow {
         value: format_crash_free(figures.crashed_of_sessions()),
-        class: "",
-        note: String::new(),
         observations: estimate(counted(figures.sessions, "session", "sessions"), figures.estimated),
+        ..PanelRow::default()
     }
 }
 
 /// Returns the figures of a period of `days` days beside those of the period before it, or none without
 /// sessions.
-fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<OverviewFigure> {
+fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<PanelFigure> {
     if now.sessions == 0 {
         return Vec::new();
     }
@@ -154,7 +148,7 @@ fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Ov
     let installations = [now, before].map(HealthFigures::crashed_of_installations);
     let users = [now, before].map(HealthFigures::crashed_of_users);
     let is_whole = now.is_whole() && before.is_whole();
-    let approximate = |label, things, shares: [(i64, i64); 2], significant| OverviewFigure {
+    let approximate = |label, things, shares: [(i64, i64); 2], significant| PanelFigure {
         label,
         value: format!("≈ {}", format_crash_free(shares[0])),
         title: APPROXIMATE,
@@ -164,7 +158,7 @@ fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Ov
         },
     };
     let mut lines = vec![
-        OverviewFigure {
+        PanelFigure {
             label: "Crash-free sessions",
             value: format_crash_free(sessions[0]),
             title: "",
@@ -182,7 +176,7 @@ fn build_lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Ov
         lines.push(approximate("Crash-free users", "users", users, changes.crash_free_users));
     }
     lines.push(out_of_memory(now));
-    lines.push(OverviewFigure {
+    lines.push(PanelFigure {
         label: "Sessions",
         value: estimate(grouped(now.sessions), now.estimated),
         title: "",
@@ -215,8 +209,8 @@ fn compare_shares(things: &str, shares: [(i64, i64); 2], days: i64, significant:
     format!("{share} in the {days} days before: {verdict}")
 }
 
-fn out_of_memory(now: &HealthFigures) -> OverviewFigure {
-    OverviewFigure {
+fn out_of_memory(now: &HealthFigures) -> PanelFigure {
+    PanelFigure {
         label: "Out of memory",
         value: per_thousand(now.out_of_memory_sessions, now.sessions),
         title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “Inferred”: nothing else \
@@ -277,8 +271,8 @@ mod tests {
         let shown: Vec<_> =
             rates.rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.class)).collect();
         assert_eq!(shown, [("shop", "99.95 %", "good"), ("bank", "98.00 %", "bad")]);
-        assert_eq!(rates.rows[1].note, "99.00 % in the 14 days before: worse, by more than noise");
-        assert_eq!(rates.rows[1].href, "/console/health?app=bank");
+        assert_eq!(rates.rows[1].notes, ["99.00 % in the 14 days before: worse, by more than noise"]);
+        assert_eq!(rates.rows[1].href.as_deref(), Some("/console/health?app=bank"));
     }
 
     #[test]

@@ -2,35 +2,33 @@
 
 use super::shares::{crash_free, per_thousand};
 use crate::store::figures::{self, HealthFigures};
-use unslide_api::feature::figures::{VersionCell, VersionColumn, VersionScope};
+use unslide_api::feature::panels::{PanelRow, PanelSection, PanelTable, VersionScope};
 use unslide_console::page::{counted, estimate};
-use unslide_store::{HookFuture, TenantTx};
+use unslide_store::{Result, TenantTx};
 
 /// Days that the column covers.
 const DAYS: u32 = 30;
 
 /// Finds the shares of versions with sessions.
-pub fn find_version_column<'t>(
-    tx: &'t mut TenantTx,
-    scope: VersionScope<'t>,
-) -> HookFuture<'t, VersionColumn> {
-    Box::pin(async move {
-        let [period, _] = figures::compared_periods(scope.today, DAYS);
-        let found = figures::version_figures(tx, scope.app, scope.versions, period).await?;
-        Ok(VersionColumn {
-            head: "Crash-free sessions",
-            title: "Sessions of the last 30 days that did not end with a crash",
-            cells: found.into_iter().map(|version| (version.version, cell(&version.figures))).collect(),
-        })
-    })
+pub async fn find_version_column(tx: &mut TenantTx, scope: VersionScope<'_>) -> Result<PanelSection> {
+    let [period, _] = figures::compared_periods(scope.today, DAYS);
+    let found = figures::version_figures(tx, scope.app, scope.versions, period).await?;
+    let table = PanelTable {
+        caption: "Sessions of the last 30 days that did not end with a crash",
+        columns: ["Version", "Share", "Out of memory", "From"],
+        rows: found.into_iter().map(|version| cell(version.version, &version.figures)).collect(),
+    };
+    Ok(PanelSection { heading: "Crash-free sessions", table: Some(table), ..PanelSection::default() })
 }
 
-fn cell(figures: &HealthFigures) -> VersionCell {
+fn cell(version: String, figures: &HealthFigures) -> PanelRow {
     let share = crash_free(figures.crashed_sessions, figures.sessions);
-    VersionCell {
+    PanelRow {
+        name: version,
         value: share.unwrap_or_else(|| "–".to_owned()),
         observations: estimate(counted(figures.sessions, "session", "sessions"), figures.estimated),
         notes: out_of_memory(figures),
+        ..PanelRow::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The part of health in transactions of the store.
 
 use super::figures::watched::WATCHED_FIGURES;
+use super::session_hook::SESSION_HOOK;
 use crate::figure_text::describe_figures;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
@@ -11,11 +12,11 @@ use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words}
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
 use unslide_store::{HookFuture, StoreHook, TenantTx};
 
-/// Lists the begin, the end and the metric payloads of a session, and finds the sessions of a person.
+/// Lists the begin, the end and the metric payloads of a session, and answers questions about sessions.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
     tables: OWNED_TABLES,
     session_events: Some(session_events),
-    find_sessions: Some(super::sessions::find_sessions),
+    sessions: Some(SESSION_HOOK),
     figures: Some(WATCHED_FIGURES),
     ..StoreHook::new(crate::NAME)
 };

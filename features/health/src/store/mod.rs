@@ -5,6 +5,7 @@ pub mod figures;
 mod hooks;
 pub mod hours;
 pub mod metrics;
+mod session_hook;
 pub mod sessions;
 
 pub use apps::measured_apps;

@@ -4,8 +4,8 @@ use crate::database::{APP, database, event, store_sessions};
 use sqlx::Row;
 use unslide_harness::database::{acme, arrival, umbrella};
 use unslide_health::store::sessions::EndReason;
-use unslide_store::Uuid;
 use unslide_store::queries::person::{self, PersonIdKind, SearchedSession};
+use unslide_store::{Uuid, sessions};
 
 #[tokio::test]
 async fn a_user_and_an_installation_lead_to_their_sessions_and_reports() {
@@ -20,11 +20,11 @@ async fn a_user_and_an_installation_lead_to_their_sessions_and_reports() {
     report.facts.run_id = Some(Uuid::from_bytes([7; 16]));
     database.store(&[report.clone()]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = person::list_sessions(&mut tx, "installation 1", None).await.unwrap();
+    let found = sessions::list_of_person(&mut tx, "installation 1", None).await.unwrap();
     let sessions: Vec<_> = found.iter().map(|one| (one.session.as_str(), one.found_by)).collect();
     let by_installation = PersonIdKind::Installation;
     assert_eq!(sessions, [(run.as_str(), by_installation), ("s2", by_installation)], "the crash first");
-    let found = person::list_sessions(&mut tx, "customer 4711", Some(APP)).await.unwrap();
+    let found = sessions::list_of_person(&mut tx, "customer 4711", Some(APP)).await.unwrap();
     assert_eq!((found.len(), found[0].found_by), (1, PersonIdKind::User));
     assert_eq!(found[0].end_reason.as_deref(), Some("crashed"));
     let searched =
@@ -33,11 +33,11 @@ async fn a_user_and_an_installation_lead_to_their_sessions_and_reports() {
     assert_eq!(reports.len(), 1);
     assert_eq!(reports[0].report.report_id, report.report_id);
     for (id, app) in [("customer 4712", None), ("customer 4711", Some("com.acme.other")), ("", None)] {
-        assert_eq!(person::list_sessions(&mut tx, id, app).await.unwrap(), [], "{id}");
+        assert_eq!(sessions::list_of_person(&mut tx, id, app).await.unwrap(), [], "{id}");
     }
     drop(tx);
     let mut tx = database.store.tenant(&umbrella()).await.unwrap();
-    assert_eq!(person::list_sessions(&mut tx, "customer 4711", None).await.unwrap(), []);
+    assert_eq!(sessions::list_of_person(&mut tx, "customer 4711", None).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 pub mod calls;
 pub mod events;
-pub mod figures;
 pub mod intake;
 pub mod lists;
 pub mod operation;
 mod outcomes;
+pub mod panels;
 pub mod path_keys;
 pub mod site;
 pub mod sources;
@@ -17,24 +17,31 @@ pub use lists::{ListForms, ListTable};
 pub use outcomes::OutcomeCounts;
 
 use axum::Router;
-use figures::{FindAppSessions, FindMemoryLimit, FindOverview, FindVersionColumn};
+use panels::ShowPanel;
 use sources::SourceFeature;
 use std::error::Error;
 use std::sync::Arc;
-use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 use unslide_model::Scope;
 use unslide_runtime::{ConfigProblem, Host};
-use unslide_store::queries::reports::ReportRow;
-use unslide_store::{HookFuture, TenantTx, Uuid};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Builds the routes of a site that shows the pages of all features. The site begins at `/`.
 pub type BuildSite = fn(&Api) -> Router<Api>;
 
-/// An entry of a site's side bar.
+/// Where a site shows an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NavigationPlace {
+    /// The side bar of every page.
+    SideBar,
+    /// The page for people who have not signed in: the entry is another way to sign in than with a key.
+    SignIn,
+}
+
+/// A link from the pages of a site to a page of a feature.
 #[derive(Clone, Copy, Debug)]
 pub struct NavigationEntry {
+    pub place: NavigationPlace,
     /// The entry's name, which pages give as the current one; empty for a separator line.
     pub name: &'static str,
     /// The path of its page.
@@ -49,57 +56,9 @@ pub struct NavigationEntry {
     pub keeps_app: bool,
 }
 
-/// A page of a feature about a group, which the group's page links to for those who may change groups.
-#[derive(Clone, Copy, Debug)]
-pub struct GroupLink {
-    /// The end of the page's path, after that of the group's page.
-    pub path_end: &'static str,
-    /// The text of the link.
-    pub label: &'static str,
-}
-
 /// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
     Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
-
-/// Finds the entry of a feature with an id, if the key sees it. The text is the only app that the key may see.
-pub type FindPage = for<'t> fn(&'t mut TenantTx, Uuid, Option<&'t str>) -> HookFuture<'t, Option<FoundPage>>;
-
-/// An entry of a feature that was found by its id.
-#[derive(Clone, Debug)]
-pub struct FoundPage {
-    /// The kind of entry as a word, in lower case.
-    pub kind: &'static str,
-    /// Its title, in one line.
-    pub title: String,
-    /// The app that it belongs to; empty if it belongs to none.
-    pub app: String,
-    /// The version of the app; empty if it is not known.
-    pub version: String,
-    /// The path of its page.
-    pub path: String,
-}
-
-/// Finds a feature's data about a report, for the report's page. Returns `None` if there is nothing.
-pub type FindRelated = for<'t> fn(&'t mut TenantTx, &'t ReportRow) -> HookFuture<'t, Option<RelatedSection>>;
-
-/// A section of a report's page with links to pages of a feature.
-#[derive(Clone, Debug)]
-pub struct RelatedSection {
-    pub heading: &'static str,
-    /// A sentence on what the pages are good for.
-    pub hint: &'static str,
-    pub links: Vec<RelatedLink>,
-}
-
-/// A link to a page of a feature.
-#[derive(Clone, Debug)]
-pub struct RelatedLink {
-    /// The path of the page.
-    pub path: String,
-    pub text: String,
-    pub received_at: OffsetDateTime,
-}
 
 /// Everything that one feature adds to the api.
 #[derive(Clone)]
@@ -123,28 +82,14 @@ pub struct ApiFeature {
     pub pages: Router<Api>,
     /// Its forms of the site that send long bodies. They bound their own time.
     pub upload_pages: Router<Api>,
-    /// Its entries in the side bar of the site.
+    /// Its entries in the side bar of the site, and its ways to sign in.
     pub navigation: Vec<NavigationEntry>,
-    /// Its way to sign in to the site, besides keys.
-    pub sign_in: Option<NavigationEntry>,
-    /// Its pages about a group.
-    pub group_links: &'static [GroupLink],
     /// The lists among its operations, for features that add forms.
     pub tables: &'static [ListTable],
     /// Other forms of the lists of all operations.
     pub forms: Option<ListForms>,
-    /// Finds its pages by an id that was searched for.
-    pub find_page: Option<FindPage>,
-    /// Finds what belongs to a report.
-    pub find_related: Option<FindRelated>,
-    /// Finds its figures for the overview.
-    pub find_overview: Option<FindOverview>,
-    /// Finds its column for the list of versions.
-    pub find_version_column: Option<FindVersionColumn>,
-    /// Finds the sessions of an app, of which a group hits a part.
-    pub find_app_sessions: Option<FindAppSessions>,
-    /// Finds the memory limit that explains the end of a run.
-    pub find_memory_limit: Option<FindMemoryLimit>,
+    /// Shows its sections on pages of the core.
+    pub show_panel: Option<ShowPanel>,
     /// Keeps source files, and finds the lines around the frames of a report.
     pub sources: Option<SourceFeature>,
     pub start: Option<FeatureStart>,
@@ -168,16 +113,9 @@ impl ApiFeature {
             pages: Router::new(),
             upload_pages: Router::new(),
             navigation: Vec::new(),
-            sign_in: None,
-            group_links: &[],
             tables: &[],
             forms: None,
-            find_page: None,
-            find_related: None,
-            find_overview: None,
-            find_version_column: None,
-            find_app_sessions: None,
-            find_memory_limit: None,
+            show_panel: None,
             sources: None,
             start: None,
             problems: Vec::new(),

@@ -3,6 +3,7 @@
 mod circles;
 mod client;
 mod documents;
+mod extension_points;
 mod features;
 mod language;
 mod layering;

@@ -3,7 +3,7 @@
 //! cause.
 
 use super::{Arrived, system};
-use crate::hooks::{MissedSymbols, MissedSymbolsHook, SymbolPosition};
+use crate::hooks::{MissedSymbols, SymbolPosition, SymbolWaits};
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row32};
 use crate::requests::FirstFailure;
@@ -38,8 +38,8 @@ pub async fn add_missed_wakes(store: &Store) -> Result<u64> {
         waits += collect_missed(store, Among::Day(day), &mut missed).await?;
     }
     waits += collect_missed(store, Among::SystemImages, &mut missed).await?;
-    for hook in store.hooks().iter().filter_map(|hook| hook.missed_symbols) {
-        waits += collect_missed(store, Among::Feature(hook), &mut missed).await?;
+    for of_feature in store.hooks().iter().filter_map(|hook| hook.symbol_waits) {
+        waits += collect_missed(store, Among::Feature(of_feature), &mut missed).await?;
     }
     let mut failures = FirstFailure::default();
     for (owner, symbols) in missed {
@@ -62,7 +62,7 @@ enum Among {
     /// Those of all days for system images.
     SystemImages,
     /// Those of a feature.
-    Feature(MissedSymbolsHook),
+    Feature(SymbolWaits),
 }
 
 /// Adds missed wakes, page by page; returns the number of waits.
@@ -109,9 +109,9 @@ async fn list_missed_page(
             rows!("unslide_waits_missed($1, $2, $3, $4, $5)", begins, ends, after_owner, after_id, limit)
         }
         Among::SystemImages => rows!("unslide_system_waits_missed($1, $2, $3)", after_owner, after_id, limit),
-        Among::Feature(hook) => {
-            hook(store, SymbolPosition { owner: after_owner, debug_id: after_id, limit: MISSED_PAGE_ENTRIES })
-                .await?
+        Among::Feature(waits) => {
+            let after = SymbolPosition { owner: after_owner, debug_id: after_id, limit: MISSED_PAGE_ENTRIES };
+            (waits.list_missed)(store, after).await?
         }
     })
 }

@@ -10,7 +10,7 @@ use crate::pages::report_pages::report;
 use crate::prelude::*;
 use crate::words::{duration, text_or};
 use time::{Duration, OffsetDateTime};
-use unslide_api::feature::GroupLink;
+use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
 use unslide_api::feature::site::{GroupRef, choose_report, load_group};
 use unslide_report::device_models::name_with_code;
 use unslide_store::groups::{GroupAction, GroupStatus};
@@ -51,7 +51,7 @@ struct GroupPage {
     /// Versions that may resolve it.
     recent_versions: Vec<String>,
     /// Pages of features about it.
-    links: Vec<GroupLink>,
+    links: Vec<PanelLink>,
 }
 
 /// Reports with the same innermost functions, as a line of the page.
@@ -151,6 +151,7 @@ pub async fn render_page(
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     let context = GroupContextSection::load_for_group(&api, &mut tx, group.id, &state).await?;
+    let panels = collect_panels(&api, &mut tx, PanelSlot::Group(group.id)).await?;
     tx.rollback();
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
@@ -181,7 +182,7 @@ pub async fn render_page(
         is_slow,
         durations,
         recent_versions,
-        links: api.features.iter().flat_map(|feature| feature.group_links).copied().collect(),
+        links: panels.into_iter().flat_map(|section| section.links).collect(),
         group: found.group,
     })
 }

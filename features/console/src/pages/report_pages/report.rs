@@ -11,10 +11,9 @@ use crate::shell::html_answer;
 use crate::words::{bytes, text_or};
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
-use unslide_api::feature::RelatedSection;
-use unslide_api::feature::figures::DeviceScope;
 use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
+use unslide_api::feature::panels::{PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
 use unslide_api::feature::sources::{SourceScope, source_feature, source_lines_for_page};
@@ -23,6 +22,7 @@ use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
+use unslide_store::sessions::{self, DeviceScope};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
 /// Types of reports that may come from an end out of memory.
@@ -54,8 +54,8 @@ struct ReportPage<'r> {
     took: Option<u64>,
     jetsam: Option<JetsamSection<'r>>,
     sections: ContextSections,
-    /// Features' data about the report.
-    related: Vec<RelatedSection>,
+    /// The sections of features.
+    panels: Vec<PanelSection>,
     may_delete: bool,
 }
 
@@ -79,11 +79,8 @@ pub async fn render_page(
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::find_neighbours(&mut tx, &found.listed).await?;
     let links = source_links(&mut tx, &found).await?.with_file_page(find_file_page(&api, &signed.access));
-    let mut related = Vec::new();
-    for find in api.features.iter().filter_map(|feature| feature.find_related) {
-        related.extend(find(&mut tx, &found.listed).await?);
-    }
-    let learned_limit = learned_limit(&api, &mut tx, &found.listed).await?;
+    let panels = collect_panels(&api, &mut tx, PanelSlot::Report(&found.listed)).await?;
+    let learned_limit = learned_limit(&mut tx, &found.listed).await?;
     tx.rollback();
     let (viewer, may_delete) = (signed.viewer, signed.access.principal.has_scope(Scope::TenantAdmin));
     let work = move || {
@@ -108,7 +105,7 @@ pub async fn render_page(
             took: report.duration_millis(),
             jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
             sections: ContextSections::from_context(report.read_context()),
-            related,
+            panels,
             may_delete,
             size: found.size,
             listed,
@@ -131,17 +128,11 @@ fn session_of(app: &str, run: Option<&str>) -> Option<String> {
 
 /// Returns the memory limit of other runs on the same device model and system, if it may explain the end of
 /// the run and a feature knows it.
-async fn learned_limit(api: &Api, tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
+async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u64>, Problem> {
     let made_on = listed.model.as_deref().zip(listed.os_version.as_deref());
     let may_be_memory = MAY_BE_MEMORY.contains(&listed.kind.as_str());
     let Some((model, os)) = made_on.filter(|_| may_be_memory) else { return Ok(None) };
-    for find in api.features.iter().filter_map(|feature| feature.find_memory_limit) {
-        let limit = find(tx, DeviceScope { app: &listed.app, model, os }).await?;
-        if limit.is_some() {
-            return Ok(limit);
-        }
-    }
-    Ok(None)
+    Ok(sessions::find_memory_limit(tx, DeviceScope { app: &listed.app, model, os }).await?)
 }
 
 /// Returns the path of the page of source files, if there is one and the viewer may open it.

@@ -1,7 +1,6 @@
 //! How requests name a group, by its id or its short id, and how it is found.
 
 use super::no_such_group;
-use crate::feature::figures::AppPeriod;
 use crate::operations::prelude::*;
 use serde::de::Error;
 use std::borrow::Cow;
@@ -12,6 +11,7 @@ use unslide_store::groups::{find_short_ids, follow_redirects};
 use unslide_store::queries::groups::{
     self, CountScope, GroupCounts, GroupFilter, GroupShare, ListedGroup, find_group,
 };
+use unslide_store::sessions::{self, AppPeriod};
 use unslide_store::{TenantTx, Uuid};
 
 /// Days of the share of sessions, with today.
@@ -125,22 +125,19 @@ async fn find_share(
 ) -> Result<Option<GroupShare>, Problem> {
     let last = api.clock.now().date();
     let period = AppPeriod { app: &group.app, first: last - Duration::days(SHARE_DAYS - 1), last };
-    for find in api.features.iter().filter_map(|feature| feature.find_app_sessions) {
-        let Some(of_app) = find(tx, period).await? else { continue };
-        let scope = CountScope { from_day: Some(period.first), ..CountScope::default() };
-        let filter = GroupFilter { scope, ..GroupFilter::default() };
-        let mut counted = [group.clone()];
-        groups::replace_counts(tx, &filter, &mut counted).await?;
-        let [counted] = counted;
-        return Ok(Some(GroupShare {
-            reports: counted.reports,
-            sessions: of_app.sessions,
-            affected_devices: counted.affected_devices,
-            installations: of_app.installations,
-            estimated: of_app.estimated,
-        }));
-    }
-    Ok(None)
+    let Some(of_app) = sessions::count_sessions(tx, period).await? else { return Ok(None) };
+    let scope = CountScope { from_day: Some(period.first), ..CountScope::default() };
+    let filter = GroupFilter { scope, ..GroupFilter::default() };
+    let mut counted = [group.clone()];
+    groups::replace_counts(tx, &filter, &mut counted).await?;
+    let [counted] = counted;
+    Ok(Some(GroupShare {
+        reports: counted.reports,
+        sessions: of_app.sessions,
+        affected_devices: counted.affected_devices,
+        installations: of_app.installations,
+        estimated: of_app.estimated,
+    }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The one entry that has an id.
 
 use super::matches::{SearchMatch, page_path};
-use crate::feature::FoundPage;
+use crate::feature::panels::{PanelSlot, SearchedId, collect_panels};
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
 use unslide_model::short_id::normalize_short_id;
@@ -42,11 +42,10 @@ pub async fn find_by_id(
         let page = format!("/console/groups/{id}");
         return Ok(Some(SearchMatch { page, ..SearchMatch::from_group(&group, "id") }));
     }
-    for find in api.features.iter().filter_map(|feature| feature.find_page) {
-        if let Some(FoundPage { kind, title, app, version, path }) = find(tx, id, app).await? {
-            let found = SearchMatch::by_id(kind, id.to_string(), path);
-            return Ok(Some(SearchMatch { title, app, version, ..found }));
-        }
+    let sections = collect_panels(api, tx, PanelSlot::SearchedId(SearchedId { id, app })).await?;
+    if let Some(link) = sections.into_iter().flat_map(|section| section.links).next() {
+        let found = SearchMatch::by_id(link.kind, id.to_string(), link.path);
+        return Ok(Some(SearchMatch { title: link.text, app: link.app, version: link.version, ..found }));
     }
     if access.principal.has_scope(Scope::SymbolsRead)
         && let Some(found) = find_symbols(tx, app, id).await?

@@ -4,6 +4,7 @@ use super::by_name::MATCHES_LIMIT;
 use super::matches::SearchMatch;
 use crate::http::problem::Problem;
 use unslide_store::queries::person::{self, PersonIdKind, SearchedSession};
+use unslide_store::sessions::list_of_person;
 use unslide_store::{TenantTx, Uuid};
 
 /// Finds the newest reports of the session with an id. With `person_search` also those of a device, those that name a user,
@@ -21,7 +22,7 @@ pub(super) async fn find_by_person(
     if person_search {
         reports = person::list_device_reports(tx, text, app, MATCHES_LIMIT).await?;
         reports.extend(person::list_user_reports(tx, text, app, MATCHES_LIMIT).await?);
-        sessions = person::list_sessions(tx, text, app).await?;
+        sessions = list_of_person(tx, text, app).await?;
         searched.extend(sessions.iter().filter_map(|session| {
             let run = Uuid::parse_str(&session.session).ok()?;
             Some(SearchedSession { run, found_by: session.found_by })

@@ -1,0 +1,71 @@
+//! Events: what happened in a transaction of the store. Features act on it in the same transaction.
+
+use crate::groups::GroupEvent;
+use crate::slots::PublishedSymbols;
+use crate::{OwnerTx, TenantTx, Uuid};
+use serde_json::Value;
+use unslide_model::{DebugId, ReportId};
+
+/// Something that happened, with the transaction in which it did.
+pub enum StoreEvent<'t> {
+    /// Reports and their groups are written. These groups are new or came back.
+    GroupsChanged(&'t mut TenantTx, &'t [GroupEvent]),
+    /// These groups are deleted.
+    GroupsDeleted(&'t mut TenantTx, &'t [Uuid]),
+    /// A transaction has stored these reports, and does nothing after it.
+    ReportsStored(&'t mut TenantTx, &'t StoredReports),
+    /// Symbols of a tenant answer for a debug id. Their generation is that of the slot. The transaction does nothing after it.
+    SymbolsPublished(&'t mut OwnerTx, &'t PublishedSymbols),
+    /// A tenant's symbols of a debug id are deleted.
+    SymbolsDeleted(&'t mut OwnerTx, &'t DebugId),
+    /// A feature announces something to the others.
+    Announced(&'t mut TenantTx, &'t [Announcement]),
+}
+
+impl StoreEvent<'_> {
+    /// Returns the transaction.
+    pub(crate) fn transaction(&self) -> &OwnerTx {
+        match self {
+            StoreEvent::GroupsChanged(tx, _)
+            | StoreEvent::GroupsDeleted(tx, _)
+            | StoreEvent::ReportsStored(tx, _)
+            | StoreEvent::Announced(tx, _) => tx,
+            StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
+        }
+    }
+}
+
+/// A report that a transaction stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredReport {
+    /// Its id.
+    pub id: ReportId,
+    /// Which report of this id it is.
+    pub variant: u32,
+    /// Its app, as its row has it.
+    pub app: String,
+    /// Its revision.
+    pub revision: u32,
+    /// True if no revision of it was stored before.
+    pub is_new: bool,
+}
+
+/// Reports that a transaction stores for a tenant, and their groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredReports {
+    /// Without duplicates and superseded revisions.
+    pub reports: Vec<StoredReport>,
+    /// The groups that are new or came back.
+    pub groups: Vec<GroupEvent>,
+}
+
+/// An event that a feature announces to the other features of a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Announcement {
+    /// A word for what happened, in lower case.
+    pub kind: &'static str,
+    /// The app, if it concerns one.
+    pub app: Option<String>,
+    /// More of it, for clients.
+    pub data: Value,
+}

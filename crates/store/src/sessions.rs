@@ -1,0 +1,89 @@
+//! Sessions of apps, as a feature counts them. The core has reports alone, and most sessions have none.
+
+use crate::persons::hash_person;
+use crate::queries::person::{FoundSession, PersonScope, SEARCHED_SESSIONS_LIMIT};
+use crate::{HookFuture, Result, TenantTx};
+use time::Date;
+
+/// The functions of a feature that has sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionHook {
+    /// Counts the sessions of an app in a period, of which a group hits a part. Returns `None` if the app sent none.
+    pub count: CountSessions,
+    /// Finds the memory limit of an app on a device that other sessions teach, in bytes: it decides how the run of a
+    /// report ended.
+    pub find_memory_limit: FindMemoryLimit,
+    /// Finds the sessions of an installation or a user for a search, those that ended badly first. The search goes on to
+    /// their reports.
+    pub find_of_person: FindPersonSessions,
+}
+
+/// See [`SessionHook::count`].
+pub type CountSessions = for<'t> fn(&'t mut TenantTx, AppPeriod<'t>) -> HookFuture<'t, Option<AppSessions>>;
+/// See [`SessionHook::find_memory_limit`].
+pub type FindMemoryLimit = for<'t> fn(&'t mut TenantTx, DeviceScope<'t>) -> HookFuture<'t, Option<u64>>;
+/// See [`SessionHook::find_of_person`].
+pub type FindPersonSessions =
+    for<'t> fn(&'t mut TenantTx, PersonScope<'t>) -> HookFuture<'t, Vec<FoundSession>>;
+
+/// An app in a period of whole days (UTC).
+#[derive(Clone, Copy, Debug)]
+pub struct AppPeriod<'t> {
+    /// The app.
+    pub app: &'t str,
+    /// The first day.
+    pub first: Date,
+    /// The last day, which is part of the period.
+    pub last: Date,
+}
+
+/// Numbers of sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct AppSessions {
+    /// Sessions that began in the period.
+    pub sessions: i64,
+    /// Different installations, approximately.
+    pub installations: i64,
+    /// True if a part of the sessions was not kept.
+    pub estimated: bool,
+}
+
+/// An app on a device model with a version of the system.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceScope<'t> {
+    /// The app.
+    pub app: &'t str,
+    /// The model's code.
+    pub model: &'t str,
+    /// The name or version of the system.
+    pub os: &'t str,
+}
+
+/// Counts the sessions of an app in a period. Returns `None` if no feature has some.
+pub async fn count_sessions(tx: &mut TenantTx, period: AppPeriod<'_>) -> Result<Option<AppSessions>> {
+    match find_hook(tx) {
+        Some(sessions) => (sessions.count)(tx, period).await,
+        None => Ok(None),
+    }
+}
+
+/// Finds the memory limit of an app on a device that other sessions teach, in bytes.
+pub async fn find_memory_limit(tx: &mut TenantTx, device: DeviceScope<'_>) -> Result<Option<u64>> {
+    match find_hook(tx) {
+        Some(sessions) => (sessions.find_memory_limit)(tx, device).await,
+        None => Ok(None),
+    }
+}
+
+/// Lists sessions of an installation or a user with this id, those that ended badly first.
+pub async fn list_of_person(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<Vec<FoundSession>> {
+    let scope = PersonScope { hash: &hash_person(id), app, limit: SEARCHED_SESSIONS_LIMIT };
+    match find_hook(tx) {
+        Some(sessions) => (sessions.find_of_person)(tx, scope).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+fn find_hook(tx: &TenantTx) -> Option<SessionHook> {
+    tx.hooks().iter().find_map(|hook| hook.sessions)
+}
