@@ -7,7 +7,7 @@ use unslide_model::{ContentHash, DebugId, TenantId};
 use unslide_store::sql::{HashColumn, U64, from_row, to_row, to_row32};
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
 use unslide_store::{
-    FeatureFile, OwnerTx, Result, StoreError, StoreEvent, StoreHook, TenantTx, Uuid, segments,
+    FeatureFile, HookFuture, OwnerTx, Result, StoreError, StoreEvent, StoreHook, TenantTx, Uuid, segments,
 };
 
 /// The folder of bundles below a tenant's prefix, and the name of each file.
