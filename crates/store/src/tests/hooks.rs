@@ -6,6 +6,7 @@ use crate::{
     Announcement, OwnerTx, StoreError, StoreEvent, StoreHook, StoredReports, announce_to_features, audit,
     objects, reports, symbols, uploads,
 };
+use std::future::ready;
 use unslide_model::{Owner, Quality};
 
 const FIRST: StoreHook =
@@ -13,7 +14,7 @@ const FIRST: StoreHook =
 const SECOND: StoreHook =
     StoreHook { on_event: Some(|event| Box::pin(note_groups("second", event))), ..StoreHook::new("second") };
 const FAILING: StoreHook =
-    StoreHook { on_event: Some(|event| Box::pin(fail_for_groups(event))), ..StoreHook::new("failing") };
+    StoreHook { on_event: Some(|event| Box::pin(ready(fail_for_groups(event)))), ..StoreHook::new("failing") };
 /// Notes what is stored, published, deleted and announced.
 const LISTENER: StoreHook =
     StoreHook { on_event: Some(|event| Box::pin(note_others(event))), ..StoreHook::new("listener") };
@@ -30,7 +31,7 @@ async fn note_groups(hook: &'static str, event: &mut StoreEvent<'_>) -> crate::R
     }
 }
 
-async fn fail_for_groups(event: &mut StoreEvent<'_>) -> crate::Result<()> {
+fn fail_for_groups(event: &StoreEvent<'_>) -> crate::Result<()> {
     match event {
         StoreEvent::GroupsChanged(..) => Err(StoreError::InSegment),
         _ => Ok(()),
