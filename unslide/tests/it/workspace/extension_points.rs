@@ -32,10 +32,10 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(top().join(path)).unwrap()
 }
 
-/// The text from the first place of a pattern up to the next closing brace at the begin of a line.
+/// The text from behind the first place of a pattern up to the next closing brace at the begin of a line.
 fn block<'t>(text: &'t str, begin: &str) -> &'t str {
-    let text = &text[text.find(begin).unwrap_or_else(|| panic!("no {begin}"))..];
-    &text[..text.find("\n}").unwrap()]
+    let (_, text) = text.split_once(begin).unwrap_or_else(|| panic!("no {begin}"));
+    text.split_once("\n}").unwrap().0
 }
 
 /// The sources of all features, by feature.
