@@ -13,8 +13,10 @@ const FIRST: StoreHook =
     StoreHook { on_event: Some(|event| Box::pin(note_groups("first", event))), ..StoreHook::new("first") };
 const SECOND: StoreHook =
     StoreHook { on_event: Some(|event| Box::pin(note_groups("second", event))), ..StoreHook::new("second") };
-const FAILING: StoreHook =
-    StoreHook { on_event: Some(|event| Box::pin(ready(fail_for_groups(event)))), ..StoreHook::new("failing") };
+const FAILING: StoreHook = StoreHook {
+    on_event: Some(|event| Box::pin(ready(fail_for_groups(event)))),
+    ..StoreHook::new("failing")
+};
 /// Notes what is stored, published, deleted and announced.
 const LISTENER: StoreHook =
     StoreHook { on_event: Some(|event| Box::pin(note_others(event))), ..StoreHook::new("listener") };
