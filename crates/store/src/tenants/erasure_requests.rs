@@ -1,6 +1,5 @@
 //! Requests to erase what a tenant has of a person or a public key, and how far each is. Each is searched for
-//! twice: the second search
-//! finds data that was being stored at the time of the request.
+//! twice: the second search finds data that was being stored at the time of the request.
 
 use crate::column::words;
 use crate::number::to_row;
