@@ -341,7 +341,7 @@ mod tests {
         let promise = format!("within {} s", OUTAGE_TIMEOUT.as_secs());
         for page in [
             include_str!("../../../../docs/guarantees.md"),
-            include_str!("../../../../docs/operations.md"),
+            include_str!("../../../../docs/monitoring.md"),
             include_str!("../../../../docs/ingest.md"),
         ] {
             assert!(page.contains(&format!("apps (`/i/`) {promise}")), "{promise}");
