@@ -311,8 +311,8 @@ const LIST: &[Listed] = {
     ]
 };
 
-/// The topics that a migration makes, and gives more partitions on demand.
-const GROWING_TOPICS: &[&str] = &[INPUT, OUTPUT, SESSIONS, METRICS];
+/// The topics that a migration makes, and gives more partitions on demand: that of reports first.
+pub(crate) const GROWING_TOPICS: &[&str] = &[INPUT, OUTPUT, SESSIONS, METRICS];
 /// The other topics that a migration makes.
 const OTHER_TOPICS: &[&str] = &[
     ALERTS,

@@ -1,12 +1,14 @@
 //! More partitions for the topics that bound the number of workers.
 
 use super::admin::{admin_options, create_client, fetch_metadata};
-use crate::client::BROKER_REQUEST_TIMEOUT;
+use crate::access::GROWING_TOPICS;
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging};
 use crate::error::StreamError;
 use crate::settings::Settings;
-use rdkafka::admin::NewPartitions;
+use rdkafka::admin::{AdminClient, NewPartitions};
 use rdkafka::error::KafkaError;
 use rdkafka::metadata::MetadataTopic;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The number of partitions of a topic.
@@ -32,10 +34,14 @@ pub async fn add_partitions(
     settings: &Settings,
     partitions: usize,
 ) -> Result<Vec<PartitionCount>, StreamError> {
-    let counts = count_partitions(settings).await?;
-    let counts: Vec<PartitionCount> = counts
-        .into_iter()
-        .map(|(topic, before)| PartitionCount { topic, before, after: before.max(partitions) })
+    let client = create_client(settings)?;
+    let found = find_partitions(&client, settings).await?.into_iter();
+    let counts: Vec<PartitionCount> = found
+        .map(|Found { topic, partitions: before, .. }| PartitionCount {
+            topic,
+            before,
+            after: before.max(partitions),
+        })
         .collect();
     let wanted: Vec<NewPartitions<'_>> = counts
         .iter()
@@ -45,18 +51,16 @@ pub async fn add_partitions(
     if wanted.is_empty() {
         return Ok(counts);
     }
-    let added = create_client(settings)?.create_partitions(&wanted, &admin_options()).await;
+    let added = client.create_partitions(&wanted, &admin_options()).await;
     for result in added.map_err(|e| StreamError::from_kafka("adding partitions", e))? {
         if let Err((topic, code)) = result {
             let what = format!("adding partitions to the topic {topic}");
             return Err(StreamError::from_kafka(what, KafkaError::AdminOp(code)));
         }
     }
-    let expected: Vec<usize> = counts.iter().map(|count| count.after).collect();
     for _ in 0..100 {
-        let found: Vec<usize> =
-            count_partitions(settings).await?.into_iter().map(|(_, count)| count).collect();
-        if found == expected {
+        let found = find_partitions(&client, settings).await?;
+        if found.iter().zip(&counts).all(|(found, count)| found.with_leader >= count.after) {
             return Ok(counts);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -64,17 +68,29 @@ pub async fn add_partitions(
     Err(StreamError::Topics(vec!["the new partitions have no leader yet".to_owned()]))
 }
 
-/// Counts the partitions with a leader of the topics that [`add_partitions`] changes.
-async fn count_partitions(settings: &Settings) -> Result<Vec<(String, usize)>, StreamError> {
-    let metadata = fetch_metadata(&create_client(settings)?).await?;
-    let names = settings.topic_names();
-    let count = |name: String| {
+/// A topic that [`add_partitions`] changes.
+struct Found {
+    topic: String,
+    partitions: usize,
+    with_leader: usize,
+}
+
+/// Finds the topics that [`add_partitions`] changes, that of reports first.
+async fn find_partitions(
+    client: &Arc<AdminClient<Logging>>,
+    settings: &Settings,
+) -> Result<Vec<Found>, StreamError> {
+    let metadata = fetch_metadata(client).await?;
+    let find = |name: &&str| {
+        let name = format!("{}{name}", settings.topic_prefix);
         let is_wanted = |topic: &&MetadataTopic| topic.name() == name && topic.error().is_none();
-        let topic = metadata.topics().iter().find(is_wanted);
-        let topic = topic.ok_or_else(|| StreamError::NoTopic(name.clone()))?;
-        Ok((name.clone(), topic.partitions().iter().filter(|partition| partition.leader() >= 0).count()))
+        let Some(topic) = metadata.topics().iter().find(is_wanted) else {
+            return Err(StreamError::NoTopic(name));
+        };
+        let with_leader = topic.partitions().iter().filter(|partition| partition.leader() >= 0).count();
+        Ok(Found { topic: name, partitions: topic.partitions().len(), with_leader })
     };
-    [names.input, names.output, names.sessions, names.metrics].map(count).into_iter().collect()
+    GROWING_TOPICS.iter().map(find).collect()
 }
 
 /// Counts the members of the group that reads the topic of reports, and that topic's partitions: more members than
@@ -83,8 +99,8 @@ async fn count_partitions(settings: &Settings) -> Result<Vec<(String, usize)>, S
 /// # Errors
 /// As [`add_partitions`].
 pub async fn count_workers(settings: &Settings) -> Result<(usize, usize), StreamError> {
-    let input = count_partitions(settings).await?.swap_remove(0).1;
     let client = create_client(settings)?;
+    let input = find_partitions(&client, settings).await?.swap_remove(0).partitions;
     let group = unslide_proto::lanes::consumer_group(&settings.topic_prefix, unslide_proto::lanes::LIVE);
     let asked = tokio::task::spawn_blocking(move || {
         let groups = client.inner().fetch_group_list(Some(&group), BROKER_REQUEST_TIMEOUT)?;
