@@ -8,7 +8,7 @@ use std::process::Command;
 const MAX_THIRD_PARTY_PACKAGES: usize = 200;
 
 /// Packages of servers. A name that ends with `-` is the beginning of several.
-const SERVER_PACKAGES: [&str; 29] = [
+const SERVER_PACKAGES: [&str; 30] = [
     "rdkafka",
     "rdkafka-sys",
     "sqlx",
@@ -35,6 +35,7 @@ const SERVER_PACKAGES: [&str; 29] = [
     "unslide-indexer",
     "unslide-runtime",
     "unslide-signatures",
+    "unslide-site",
     "unslide-store",
     "unslide-stream",
     "unslide-symbolizer",
