@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unslide_symbolicate::dyld_cache::DyldCache;
+use unslide_system_symbols_formats::dyld_cache::DyldCache;
 use unslide_symbolicate::object::build_symcache;
 use unslide_testkit::{fixtures, reports};
 
