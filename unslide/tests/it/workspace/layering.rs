@@ -33,6 +33,8 @@ fn layer(folder: &str) -> Option<u8> {
         feature if feature.starts_with("features/") => 5,
         // It is in the layer of features, so it cannot name one.
         "tools/dev" => 5,
+        // A command's part that tests of services use, too.
+        "unslide/audit" => 3,
         // The commands without a part of a server, and the program that has these alone.
         "unslide-client" => 6,
         "unslide" => 7,
