@@ -2,7 +2,7 @@
 //! sent and built.
 
 use bytes::Bytes;
-use unslide_symbolicate::dyld_cache::DyldCache;
+use unslide_system_symbols_formats::dyld_cache::DyldCache;
 use unslide_symbolicate::object::build_symcache;
 
 pub fn check(data: &[u8]) {

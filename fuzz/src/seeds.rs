@@ -3,8 +3,8 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unslide_symbolicate::dyld_cache::DyldCache;
 use unslide_symbolicate::object::build_symcache;
+use unslide_system_symbols_formats::dyld_cache::DyldCache;
 use unslide_testkit::{fixtures, reports};
 
 /// Registers of a seed of `subject`: so many that few names share one.

@@ -2,11 +2,11 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use unslide_audit::AuditError;
 use unslide_cli::{Exit, Outcome, note};
 use unslide_runtime::config::Problems;
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
-use unslide_stream::audit::AuditError;
 
 /// Returns the exit code of an outcome, and shows its error.
 pub fn exit_code(outcome: Outcome) -> ExitCode {

@@ -4,7 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod access;
-pub mod audit;
 mod client;
 mod error;
 pub mod lane;

@@ -6,7 +6,6 @@ pub mod bulk;
 mod compiler_made;
 pub mod demangle;
 mod derived;
-pub mod dyld_cache;
 mod engine;
 mod explain;
 mod feature;

@@ -1,44 +1,26 @@
 //! The console: the service's data as pages for people, from the same code that answers the API.
 //!
-//! One file of `pages` for each page. A page demands its scope in the type of its argument, as an operation does:
-//! [`SignedIn<ReportsRead>`](page::SignedIn). Pages are complete without the script, and hold no text that
-//! [`escaping`] has not escaped, or `unslide_calltree` in a flame graph.
-//!
-//! [`page`] has the parts that pages of other features use.
+//! One file of `pages` for each page. The frame of the pages, and the parts that they share with pages of other features, are in
+//! [`unslide_site`].
 
-#![expect(missing_docs, reason = "the fields of pages say what they are by their names")]
-
-mod assets;
-mod bar;
 mod components;
-mod cookie;
-pub mod escaping;
-pub mod filters;
-mod form;
-mod link;
-pub mod page;
+mod navigation;
 mod pages;
 mod prelude;
-mod session;
-mod shell;
-mod store;
-mod viewer;
-mod words;
 
-use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::Redirect;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use navigation::collect_side_bar;
 use pages::group_pages::{bulk, group, group_actions, groups, saved_views};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, stored_data, tenants};
-use pages::{flame, lists, overview, search, sign_in, suggestions, symbols, versions};
+use pages::{flame, lists, overview, search, suggestions, symbols, versions};
 use std::time::Duration;
-use unslide_api::feature::site::bound_time;
 use unslide_api::feature::{Api, ApiFeature};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
+use unslide_site::{LongForm, TakesAway};
 use unslide_store::tables::OwnedTable;
 use unslide_store::{Store, StoreHook};
 
@@ -59,21 +41,33 @@ pub fn feature() -> Feature {
     Feature {
         hook: StoreHook::with_tables(NAME, OWNED_TABLES),
         builder: BuilderFeature { name: NAME, clear: Some(purge_sessions), jobs: &[] },
-        ..Feature::new(NAME, ApiFeature { site: Some(build_site), ..ApiFeature::new(NAME, "") })
+        ..Feature::new(
+            NAME,
+            ApiFeature {
+                site: Some(build_site),
+                pages: build_pages(),
+                // An upload bounds its own time.
+                upload_pages: Router::new().route("/console/symbols/upload", post(symbols::upload_from_form)),
+                ..ApiFeature::new(NAME, "")
+            },
+        )
     }
 }
 
 fn purge_sessions(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_sessions(store))
+    Box::pin(unslide_site::purge_sessions(store))
 }
 
-/// Builds the routes of the console, with the pages of all features.
+/// Builds the routes of the site, with the pages of all features.
 fn build_site(api: &Api) -> Router<Api> {
     let limit = Duration::from_secs(api.limits.request_seconds);
-    let mut pages = Router::new()
+    unslide_site::build_site(api, collect_side_bar(&api.features), lists::form_routes(api, limit))
+}
+
+/// Builds the routes of the console's own pages.
+fn build_pages() -> Router<Api> {
+    Router::new()
         .route("/console", get(overview::render_page))
-        .route("/console/sign-in", get(sign_in::render_page).post(sign_in::sign_in))
-        .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/search", get(search::render_page))
         .route("/console/suggestions", get(suggestions::suggest_names))
         .merge(build_group_routes())
@@ -93,31 +87,12 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/audit-log", get(audit_log::render_page))
         .route("/console/settings", get(settings::render_page).post(settings::save_from_form))
         .route("/console/settings/person-search", post(settings::switch_person_search))
-        .route("/console/settings/grouping-rules", post(settings::set_rules).layer(Extension(form::LongForm)))
-        .route(
-            "/console/settings/grouping-rules/trial",
-            post(settings::try_rules).layer(Extension(form::LongForm)),
-        )
+        .route("/console/settings/grouping-rules", post(settings::set_rules).layer(Extension(LongForm)))
+        .route("/console/settings/grouping-rules/trial", post(settings::try_rules).layer(Extension(LongForm)))
         .merge(build_data_routes())
         .route("/console/keys", get(keys::render_page).post(keys::create_from_form))
-        .route("/console/keys/{id}/revoke", post(keys::revoke_from_form).layer(Extension(session::TakesAway)))
+        .route("/console/keys/{id}/revoke", post(keys::revoke_from_form).layer(Extension(TakesAway)))
         .route("/console/tenants", get(tenants::render_page))
-        .route("/console/{*rest}", get(shell::not_found));
-    for feature in &api.features {
-        pages = pages.merge(feature.pages.clone());
-    }
-    let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::form_routes(api, limit));
-    // An upload bounds its own time.
-    let mut pages = pages.route("/console/symbols/upload", post(symbols::upload_from_form));
-    for feature in &api.features {
-        pages = pages.merge(feature.upload_pages.clone());
-    }
-    pages
-        .layer(Extension(shell::collect_side_bar(&api.features)))
-        .layer(from_fn(shell::frame_response))
-        .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
-        .route("/favicon.ico", get(assets::serve_icon))
-        .route("/", get(|| async { Redirect::temporary("/console") }))
 }
 
 /// Builds the routes for stored data: symbolicating again and deletion.

@@ -21,9 +21,7 @@ use time::{OffsetDateTime, UtcOffset};
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin,
 };
-use unslide_console::page::{
-    PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
-};
+use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html};
 use unslide_store::erasure_requests::ErasureState;
 use unslide_store::key_erasures::{KeyErasure, list_erasures};
 

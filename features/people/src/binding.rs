@@ -8,8 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unslide_api::entropy::{read_token, write_token};
-use unslide_console::page::{BrowserCookie, BrowserSession, RequestOrigin};
 use unslide_model::TenantId;
+use unslide_site::{BrowserCookie, BrowserSession, RequestOrigin};
 
 /// The cookies of sign-ins that have begun. A suffix from the state tells them apart.
 pub const SIGN_IN_COOKIE: BrowserCookie = BrowserCookie::for_navigation("unslide_sign_in");

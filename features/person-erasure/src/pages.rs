@@ -8,9 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Problem, Query, TenantAdmin};
-use unslide_console::page::{
-    PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html,
-};
+use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html};
 use unslide_store::erasure_requests::ErasureState;
 use unslide_store::persons::PersonKind;
 

@@ -9,11 +9,11 @@ use axum::{Json, Router};
 use unslide_api::feature::operation::{
     Api, JsonBody, Kind, Problem, Query, ReservedAnswer, SymbolsDownload, TenantAdmin, parse_parameter,
 };
-use unslide_console::page::{
-    PageState, SentForm, Shell, SignedIn, Template, bytes, escaping, filters, html_answer, render_html,
-};
 use unslide_model::DebugId;
 use unslide_report::text::escape_line;
+use unslide_site::{
+    PageState, SentForm, Shell, SignedIn, Template, bytes, escaping, filters, html_answer, render_html,
+};
 
 /// The path of the page with the switch.
 pub const SOURCES_PATH: &str = "/console/sources";

@@ -6,7 +6,7 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use unslide_api::feature::operation::{Api, Problem, Query, ReportsRead};
-use unslide_console::page::{
+use unslide_site::{
     FilterBar, PageState, Shell, SignedIn, Template, app_select, build_link, escaping, filters,
     period_select, render_html,
 };

@@ -11,9 +11,9 @@ use axum::{Extension, Json, Router};
 use std::sync::Arc;
 use unslide_api::feature::operation::{Access, Api, JsonBody, PageQuery, Problem, Query, TenantAdmin};
 use unslide_api::feature::site::{CreatedKey, NewKeyBody, create_key, list_keys};
-use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_feature::TokenRequest;
 use unslide_model::{KeyPreset, Scope};
+use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::keys::ApiKey;
 
 /// The path of the page.

@@ -7,10 +7,10 @@ mod compressed;
 mod debug_info;
 mod dwarf;
 pub(crate) mod error;
-pub(crate) mod exports;
+mod exports;
 pub(crate) mod facts;
 mod macho;
-pub(crate) mod names;
+mod names;
 mod sources;
 mod steps;
 mod symbol_table;
@@ -20,16 +20,19 @@ use crate::javascript::{self, SourceMapFacts};
 pub use debug_info::DebugInfo;
 pub use error::ObjectError;
 pub use facts::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectFacts, ObjectKind};
-pub use names::{ImageNames, NamedStart, StartName, read_library_names};
+pub use names::{
+    FoundName, ImageNames, NameTable, NamedStart, StartName, find_exports, find_function_starts,
+    read_library_names,
+};
 pub use sources::list_source_paths;
 use std::ops::Range;
-pub(crate) use steps::Steps;
+use steps::Steps;
 pub use steps::max_steps;
 use symbol_table::SymbolTable;
 use unslide_model::CpuType;
 
 /// The longest name or path, in bytes; a longer one is cut.
-pub(crate) const MAX_NAME_BYTES: usize = 16 << 10;
+pub const MAX_NAME_BYTES: usize = 16 << 10;
 
 /// One slice of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@
 #[global_allocator]
 static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
 
-mod dyld_cache;
 mod format;
 mod hostile;
 mod in_flight;
 mod javascript;
+mod library_names;
 mod llvm;
 mod names;
 mod objects;

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem};
 use unslide_api::feature::site::Tx;
-use unslide_console::page::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
 use unslide_model::TenantId;
+use unslide_site::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
 use unslide_store::TenantTx;
 
 /// The actor of the audit log for a link, which any reader of a message has.

@@ -25,8 +25,8 @@ use time::{Duration, OffsetDateTime, Time};
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
 };
-use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_model::Secret;
+use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::Uuid;
 
 /// The path of the page.

@@ -4,7 +4,7 @@ use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use crate::store::firings::AlertFiring;
 use crate::store::rules::AlertRule;
 use unslide_api::feature::operation::{Access, Api, Kind, Problem, TenantAdmin};
-use unslide_console::page::SentForm;
+use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::queries::names;
 use unslide_store::watched_figures::list_figures;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
 use unslide_api::entropy;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem};
-use unslide_console::page::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
+use unslide_site::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
 
 #[derive(Template)]
 #[template(path = "alerts/mail.html", askama = escaping)]

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use unslide_api::feature::operation::{Api, JsonBody, Kind, MAX_LIMIT, Path, Problem, Query};
 use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
-use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
+use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
 

@@ -5,7 +5,7 @@ use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow, format_path};
-use unslide_console::page::{
+use unslide_site::{
     FlameSvg, FunctionLine, bytes, changed_bytes, grouped, heaviest_path, list_functions, text_or,
     upload_command,
 };

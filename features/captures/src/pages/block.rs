@@ -7,7 +7,7 @@ use crate::operations::{BlockQuery, FoundBlock, find_block};
 use unslide_captures_formats::memory_graph::{
     BlockDetail, BlockSummary, MemberLabel, NeighbourRow, PathStep, format_path,
 };
-use unslide_console::page::{build_link, bytes, counted, grouped};
+use unslide_site::{build_link, bytes, counted, grouped};
 use unslide_store::Uuid;
 
 /// A list of blocks, each with a link to its page.

@@ -7,8 +7,8 @@ use crate::operations::{self, FoundAnalysis, delete_capture};
 use crate::pages::history::Moments;
 use crate::store::{self, Capture};
 use unslide_api::feature::operation::TenantAdmin;
-use unslide_console::page::{session_path, text_or};
 use unslide_model::Scope;
+use unslide_site::{session_path, text_or};
 
 /// Earlier captures that this one can be compared with.
 const MOST_EARLIER: u32 = 5;

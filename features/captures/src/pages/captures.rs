@@ -5,8 +5,8 @@ use super::prelude::*;
 use crate::capture::CaptureKind;
 use crate::operations::{CaptureQuery, list_captures};
 use crate::store::Capture;
-use unslide_console::page::{BarSelect, FilterBar, app_select};
 use unslide_model::Scope;
+use unslide_site::{BarSelect, FilterBar, app_select};
 
 const FILTERS: [&str; 2] = ["app", "kind"];
 

@@ -8,7 +8,7 @@ use crate::operations::{CapturePair, capture_pair};
 use crate::store::Capture;
 use unslide_calltree::{CallTree, CutTree};
 use unslide_captures_formats::memory_graph::MemoryComparison;
-use unslide_console::page::{FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, text_or};
+use unslide_site::{FlameSvg, bytes, changed_bytes, changed_functions, counted, grouped, text_or};
 
 #[derive(Template)]
 #[template(path = "captures/compare.html", askama = escaping)]

@@ -3,7 +3,7 @@
 use super::list::{MOST_ROWS, ShownList};
 use std::cmp::Reverse;
 use unslide_captures_formats::malloc::{MemoryHistory, MemoryKind};
-use unslide_console::page::{bytes, changed_bytes, grouped, text_or};
+use unslide_site::{bytes, changed_bytes, grouped, text_or};
 
 /// The events that the growth of a log is shown between.
 #[derive(Clone, Copy, Default)]

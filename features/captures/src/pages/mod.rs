@@ -20,7 +20,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::Value;
 use unslide_api::feature::Api;
-use unslide_console::page::{TakesAway, bytes, counted, grouped};
+use unslide_site::{TakesAway, bytes, counted, grouped};
 use unslide_store::Uuid;
 
 /// The path of the list.

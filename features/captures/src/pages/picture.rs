@@ -2,7 +2,7 @@
 //! to its own page, so that a reader walks through the graph without a script.
 
 use unslide_captures_formats::memory_graph::{BlockDetail, NeighbourRow};
-use unslide_console::page::{bytes, grouped};
+use unslide_site::{bytes, grouped};
 
 /// The most blocks on each side. The lists below the picture have more.
 const MOST_SIDE_BOXES: usize = 8;

@@ -6,6 +6,6 @@ pub(crate) use axum::response::{IntoResponse, Redirect, Response};
 pub(crate) use unslide_api::feature::operation::{
     Api, Kind, Path, Problem, Query, ReportsRead, ReservedAnswer,
 };
-pub(crate) use unslide_console::page::{
+pub(crate) use unslide_site::{
     FLAME_PATH, PageState, Shell, SignedIn, Template, escaping, filters, html_answer, render_html,
 };

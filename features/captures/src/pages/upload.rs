@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use http::HeaderMap;
 use unslide_api::feature::operation::ReportsWrite;
 use unslide_api::feature::upload::{Parts, stream_field};
-use unslide_console::page::SentForm;
+use unslide_site::SentForm;
 
 /// Fields before the first file, and bytes that one of them may have.
 const MOST_FIELDS: usize = 8;

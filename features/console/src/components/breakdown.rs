@@ -1,8 +1,7 @@
 //! A table of counts with bars: the reports of a group by one property.
 
-use crate::escaping::{self, Template};
-use crate::words::{estimate, grouped, text_or};
 use unslide_model::figures::round_share;
+use unslide_site::{Template, escaping, estimate, grouped, text_or};
 
 /// Maximum number of values in a table, those with the most reports.
 const MOST_LINES: usize = 10;

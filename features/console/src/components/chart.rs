@@ -1,10 +1,9 @@
 //! Charts: plain SVG without a style or a script. A table beside each chart has the same data.
 
-use crate::escaping::{self, Template};
-use crate::words::{grouped, text_or};
 use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
+use unslide_site::{Template, escaping, grouped, text_or};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends::{FirstDay, GroupTrend, TrendStep, VersionCount};

@@ -1,11 +1,10 @@
 //! Rows of lists on several pages.
 
-use crate::link::build_link;
-use crate::words::{counted, duration, estimate, grouped, text_or};
 use std::fmt::Display;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::SymbolName;
 use unslide_report::device_models;
+use unslide_site::{build_link, counted, duration, estimate, grouped, text_or};
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{GroupGrowth, ListedGroup};
 use unslide_store::queries::reports::ReportRow;

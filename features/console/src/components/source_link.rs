@@ -1,7 +1,7 @@
 //! Links from source positions to the web view of an app's repository.
 
-use crate::link::encode_segment;
 use unslide_model::DebugId;
+use unslide_site::encode_segment;
 use unslide_store::app_settings::AppSettings;
 
 /// The links of source positions of one report.

@@ -3,11 +3,11 @@
 
 use super::repeats::find_repeat;
 use super::source_link::SourceLinks;
-use crate::escaping::{self, Template};
-use crate::words::{address, counted, upload_command};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
+use unslide_site::words::{address, counted, upload_command};
+use unslide_site::{Template, escaping};
 
 /// A run of at least this many system frames is folded.
 const FOLDED_RUN_MIN: usize = 2;

@@ -6,7 +6,6 @@ pub mod lists;
 pub mod overview;
 pub mod report_pages;
 pub mod search;
-pub mod sign_in;
 pub mod suggestions;
 pub mod symbols;
 pub mod tenant_pages;

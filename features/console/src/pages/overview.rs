@@ -1,15 +1,15 @@
 //! `/console`: current figures, new groups, and missing symbols.
 
-use crate::bar::{FilterBar, app_and_version, period_or_hours};
 use crate::components::chart::{ChartTimes, GroupTrends, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
-use crate::words::{estimate, format_percentage, grouped};
 use time::{Date, Duration, OffsetDateTime};
 use unslide_api::feature::panels::{OverviewScope, PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::GROWING;
 use unslide_api::feature::site::Tx;
+use unslide_site::words::{estimate, format_percentage, grouped};
+use unslide_site::{FilterBar, app_and_version, period_or_hours};
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::growing;
 use unslide_store::queries::groups::{self, CountScope, GroupFilter, GroupOrder, ListedGroup};

@@ -1,12 +1,12 @@
 //! `/console/versions`: the health of an app's versions.
 
-use crate::bar::{FilterBar, app_select};
 use crate::pages::lists::{self, ListLink};
 use crate::prelude::*;
 use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::panels::{PanelRow, PanelSection, PanelSlot, VersionScope, collect_panels};
 use unslide_api::feature::site::list_versions;
 use unslide_model::figures::round_fraction_below_whole;
+use unslide_site::{FilterBar, app_select};
 use unslide_store::queries::versions::VersionSummary;
 
 const VERSIONS_PAGE: &str = "/console/versions";

@@ -6,7 +6,7 @@ use super::values::{format_share, format_value, whole};
 use crate::operations::FigureStep;
 use crate::store::figures::watched::{FIGURE_PATH, FigurePoint, WATCHED_FIGURES, list_points};
 use time::OffsetDateTime;
-use unslide_console::page::BarSelect;
+use unslide_site::BarSelect;
 use unslide_store::watched_figures::FigureQuery;
 
 #[derive(Template)]

@@ -6,9 +6,9 @@ use super::{BREAKDOWN_PATH, HEALTH_PATH};
 use crate::store::figures;
 use crate::store::figures::metric_breakdown::{self, DimensionFigures};
 use crate::store::metrics::MetricDimension;
-use unslide_console::page::BarSelect;
 use unslide_health_formats::MetricName;
 use unslide_report::device_models::name_with_code;
+use unslide_site::BarSelect;
 
 #[derive(Template)]
 #[template(path = "health/metric_breakdown.html", askama = escaping)]

@@ -3,7 +3,7 @@
 use super::shares::{crash_free, per_thousand};
 use crate::store::figures::{self, HealthFigures};
 use unslide_api::feature::panels::{PanelRow, PanelSection, PanelTable, VersionScope};
-use unslide_console::page::{counted, estimate};
+use unslide_site::{counted, estimate};
 use unslide_store::{Result, TenantTx};
 
 /// Days that the column covers.

@@ -13,9 +13,9 @@ use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, Versi
 use crate::store::figures::watched::FIGURE_PATH;
 use crate::store::{figures, measured_apps};
 use time::Date;
-use unslide_console::page::{BarSelect, app_select, bytes, grouped};
 use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
 use unslide_report::device_models::name_with_code;
+use unslide_site::{BarSelect, app_select, bytes, grouped};
 use unslide_store::app_signals::{self, DroppedSignal};
 
 /// The phases and sizes of a request: metric and head.

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::json;
 use time::OffsetDateTime;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
-use unslide_console::page::end_sessions_of_keys;
 use unslide_model::{KeyPreset, Scope, Secret};
+use unslide_site::end_sessions_of_keys;
 use unslide_store::{Uuid, audit};
 use utoipa::ToSchema;
 

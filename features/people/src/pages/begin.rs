@@ -17,11 +17,11 @@ use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use time::Duration;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem, Query};
-use unslide_console::page::{
+use unslide_model::TenantId;
+use unslide_site::{
     RequestOrigin, SentForm, Shell, Template, build_link, escaping, filters, find_browser_session,
     read_form_bytes, render_html,
 };
-use unslide_model::TenantId;
 
 #[derive(Template)]
 #[template(path = "people/tenant.html", askama = escaping)]

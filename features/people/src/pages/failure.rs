@@ -10,8 +10,8 @@ use crate::store::{self, NewFailure, SignInProvider};
 use axum::response::Response;
 use http::StatusCode;
 use unslide_api::feature::operation::{Api, Problem};
-use unslide_console::page::{Shell, Template, escaping, filters, html_with};
 use unslide_model::{TenantId, one_line};
+use unslide_site::{Shell, Template, escaping, filters, html_with};
 
 /// Groups that a message names.
 const MAX_NAMED_GROUPS: usize = 10;

@@ -17,11 +17,11 @@ use http::header::SET_COOKIE;
 use serde::Deserialize;
 use time::Duration;
 use unslide_api::feature::operation::{Api, Path, Problem, Query};
-use unslide_console::page::{
+use unslide_model::TenantId;
+use unslide_site::{
     RequestOrigin, SignedInPerson, begin_person_session, end_browser_session, end_sessions_of_keys,
     find_browser_session,
 };
-use unslide_model::TenantId;
 
 /// The answer of the provider.
 #[derive(Debug, Default, Deserialize)]

@@ -18,11 +18,11 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use time::Duration;
 use unslide_api::feature::intake::ClientAddress;
 use unslide_api::feature::operation::{Api, Problem};
-use unslide_console::page::{
+use unslide_model::TenantId;
+use unslide_site::{
     BrowserCookie, Caller, RequestOrigin, Shell, Template, assign_caller, build_link, escaping, filters,
     html_with, render_html, return_path,
 };
-use unslide_model::TenantId;
 use unslide_store::tenants::{self, TenantStanding};
 
 /// The path of the page.

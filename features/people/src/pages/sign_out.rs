@@ -8,8 +8,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use unslide_api::feature::operation::{Api, Path, Problem};
-use unslide_console::page::{RequestOrigin, Shell, Template, escaping, filters, render_html};
 use unslide_model::TenantId;
+use unslide_site::{RequestOrigin, Shell, Template, escaping, filters, render_html};
 
 #[derive(Template)]
 #[template(path = "people/signed_out.html", askama = escaping)]

@@ -13,8 +13,8 @@ use axum::{Extension, Router};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem};
-use unslide_console::page::{EndedProviderSession, RequestOrigin, end_provider_sessions, read_form_bytes};
 use unslide_model::TenantId;
+use unslide_site::{EndedProviderSession, RequestOrigin, end_provider_sessions, read_form_bytes};
 
 /// Returns the route.
 pub fn routes() -> Router<Api> {

@@ -3,9 +3,9 @@
 use super::worker_fixture::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use unslide_audit::{Summary, Window, run_audit};
 use unslide_model::{Clock, SystemClock};
 use unslide_proto::headers;
-use unslide_stream::audit::{Summary, Window, run_audit};
 use unslide_stream::{Headers, OutRecord};
 
 /// Sends a record as the api does, with the rate at which its key is drained.

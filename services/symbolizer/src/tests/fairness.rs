@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
+use unslide_audit::{Window, run_audit};
 use unslide_model::{Clock, SystemClock, TenantId};
 use unslide_proto::headers;
 use unslide_proto::symbol::{TenantLimits, TenantState};
 use unslide_runtime::CpuPool;
-use unslide_stream::{Headers, Record, audit};
+use unslide_stream::{Headers, Record};
 
 fn of<'r>(records: &'r [Record], tenant: &str) -> Vec<&'r Record> {
     records.iter().filter(|r| r.headers.get_text(headers::TENANT) == Some(tenant)).collect()
@@ -179,9 +180,8 @@ async fn what_waited_in_overflow_comes_out_once_and_the_audit_sees_that() {
     let outputs = bench.wait(&bench.names.output, 63).await;
     let ids: BTreeSet<_> = outputs.iter().map(|r| r.headers.get_text(headers::REPORT_ID)).collect();
     assert_eq!((ids.len(), outputs.len()), (63, 63));
-    let (now, window) = (SystemClock.now_micros() / 1_000, audit::Window::default());
-    let audited =
-        audit::run_audit(&bench.settings, window, now, Duration::from_secs(30), |_| {}).await.unwrap();
+    let (now, window) = (SystemClock.now_micros() / 1_000, Window::default());
+    let audited = run_audit(&bench.settings, window, now, Duration::from_secs(30), |_| {}).await.unwrap();
     let summary = audited.summary;
     assert!(summary.contradictions.is_empty() && summary.findings.is_empty(), "{summary:?}");
     let sum = summary.total();

@@ -7,10 +7,10 @@ use crate::configuration::Configured;
 use crate::prelude::*;
 use indicatif::ProgressBar;
 use std::time::Duration;
+use unslide_audit::{Audit, AuditProgress, Window};
 use unslide_cli::quantity;
 use unslide_client::moment::{self, Moment};
 use unslide_model::{Clock as _, SystemClock, TenantId};
-use unslide_stream::audit::{Audit, Window};
 
 /// Arguments of `unslide audit`: the period, the tenant and the output.
 #[derive(Args)]
@@ -66,11 +66,11 @@ fn run_audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     let told = bar.clone();
     let audit = block_on(async {
         let patience = Duration::from_secs(arguments.wait.into());
-        let progress = move |at: unslide_stream::audit::AuditProgress<'_>| {
+        let progress = move |at: AuditProgress<'_>| {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));
             told.tick();
         };
-        let audit = unslide_stream::audit::run_audit(&settings, window, now, patience, progress).await;
+        let audit = unslide_audit::run_audit(&settings, window, now, patience, progress).await;
         Ok(audit.map_err(|error| boot::kafka_failed(&settings, error))?)
     });
     bar.finish_and_clear();

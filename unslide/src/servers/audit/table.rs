@@ -1,9 +1,9 @@
 //! The balance as a table.
 
 use std::fmt::Write as _;
+use unslide_audit::{Audit, SummaryRow};
 use unslide_cli::Table;
 use unslide_client::moment;
-use unslide_stream::audit::{Audit, SummaryRow};
 
 const AUDIT_COLUMNS: [&str; 14] = [
     "topic",

@@ -8,7 +8,7 @@ use std::process::Command;
 const MAX_THIRD_PARTY_PACKAGES: usize = 200;
 
 /// Packages of servers. A name that ends with `-` is the beginning of several.
-const SERVER_PACKAGES: [&str; 29] = [
+const SERVER_PACKAGES: [&str; 31] = [
     "rdkafka",
     "rdkafka-sys",
     "sqlx",
@@ -27,6 +27,7 @@ const SERVER_PACKAGES: [&str; 29] = [
     "s3s",
     "unslide-api",
     "unslide-artifacts",
+    "unslide-audit",
     "unslide-builder",
     "unslide-console",
     "unslide-dev",
@@ -35,6 +36,7 @@ const SERVER_PACKAGES: [&str; 29] = [
     "unslide-indexer",
     "unslide-runtime",
     "unslide-signatures",
+    "unslide-site",
     "unslide-store",
     "unslide-stream",
     "unslide-symbolizer",

@@ -1,6 +1,6 @@
 //! The names of a library that is a file of its own.
 
-use super::collect::{FoundName, NameTable, code_in_text, collect_starts};
+use super::collect::{FoundName, NameTable, as_symbol};
 use super::{ImageNames, StartName};
 use crate::object::error::malformed_error;
 use crate::object::macho::MachFile;
@@ -16,7 +16,7 @@ pub fn read_library_names(slice: &[u8]) -> Result<ImageNames<'static>, ObjectErr
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
     let text = file.text.clone().ok_or_else(|| malformed_error("no __TEXT segment"))?;
     let sections = file.sections.iter().filter(|section| section.is_code);
-    let code = code_in_text(&text, sections.map(|section| section.addresses.clone()));
+    let code = sections.map(|section| section.addresses.clone());
     let steps = Steps::for_object(slice.len() as u64);
     let mut found = Vec::new();
     let mut add = |address: u64, table, name| {
@@ -41,12 +41,5 @@ pub fn read_library_names(slice: &[u8]) -> Result<ImageNames<'static>, ObjectErr
         };
         add(symbol.address, NameTable::SymbolTable, name);
     }
-    let starts = collect_starts(found, &code);
-    Ok(ImageNames { debug_id, cpu: file.cpu, text, code, starts })
-}
-
-/// Returns a name as a symbol table has it: with the underscore of C names, which methods of Objective-C lack.
-pub(crate) fn as_symbol(name: &[u8]) -> Vec<u8> {
-    let is_method = name.starts_with(b"-[") || name.starts_with(b"+[");
-    if is_method { name.to_vec() } else { [b"_", name].concat() }
+    Ok(ImageNames::from_tables(debug_id, file.cpu, text, code, found))
 }

@@ -23,12 +23,13 @@
 //! ```
 //! Kinds: 0 without a name, 1 a local symbol, 2 a symbol that other images may call, 3 a name that is withheld.
 
-pub(crate) mod collect;
+mod collect;
 mod image;
-pub(crate) mod library;
+mod library;
 mod read;
 mod write;
 
+pub use collect::{FoundName, NameTable, find_exports, find_function_starts};
 pub(super) use image::to_mach_o;
 pub use library::read_library_names;
 pub(super) use read::{is_names_file, unpack_names};
@@ -110,7 +111,21 @@ impl StartName<'_> {
     }
 }
 
-impl ImageNames<'_> {
+impl<'a> ImageNames<'a> {
+    /// Joins the names of one image from several tables. `text` has the addresses of `__TEXT`, and `code` those of machine
+    /// code in any order. Names outside of code are left out.
+    #[must_use]
+    pub fn from_tables(
+        debug_id: DebugId,
+        cpu: CpuType,
+        text: Range<u64>,
+        code: impl Iterator<Item = Range<u64>>,
+        found: Vec<FoundName<'a>>,
+    ) -> ImageNames<'a> {
+        let code = collect::code_in_text(&text, code);
+        ImageNames { debug_id, cpu, text, starts: collect::collect_starts(found, &code), code }
+    }
+
     /// Returns the names as a file.
     ///
     /// # Errors

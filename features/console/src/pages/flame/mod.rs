@@ -2,20 +2,17 @@
 
 mod merged_tree;
 
-use crate::assets::FLAME_PATH;
-use crate::components::flame_view::{
-    FlameSvg, FunctionLine, SliceLine, changed_functions, format_samples, heaviest_path, list_functions,
-    list_slices,
-};
 use crate::components::rows::{report_path, what};
 use crate::prelude::*;
-use crate::shell::html_answer;
-use crate::words::text_or;
 use merged_tree::{MergedTree, load_merged_tree};
 use unslide_api::feature::operation::{ReservedAnswer, reserve_bytes};
 use unslide_api::feature::site::stored_body::{self, StoredBody};
 use unslide_api::feature::site::{load_group, load_profile, load_report, no_profile};
 use unslide_calltree::{CallTree, ReportTree, report_tree};
+use unslide_site::{
+    FLAME_PATH, FlameSvg, FunctionLine, SliceLine, changed_functions, format_samples, heaviest_path,
+    html_answer, list_functions, list_slices, text_or,
+};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::GroupCounts;
 

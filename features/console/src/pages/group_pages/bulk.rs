@@ -2,12 +2,11 @@
 
 use super::group_actions::{read_patch, to_author};
 use super::group_filters::GROUPS_PAGE;
-use crate::form::SentForm;
-use crate::link::is_local;
 use crate::prelude::*;
 use unslide_api::feature::site::{
     ChangedGroups, GroupChanges, GroupOutcome, GroupRef, GroupsWrite, change_all_as_author,
 };
+use unslide_site::{SentForm, is_local};
 
 #[derive(Template)]
 #[template(path = "console/pages/group_pages/bulk.html", askama = escaping)]

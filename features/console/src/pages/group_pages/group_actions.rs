@@ -1,11 +1,11 @@
 //! Actions of the forms on a group's page. Each returns to the page.
 
-use crate::form::SentForm;
 use crate::prelude::*;
 use unslide_api::feature::site::Author;
 use unslide_api::feature::site::GroupsWrite;
 use unslide_api::feature::site::{GroupPatch, change_as_author};
 use unslide_api::feature::site::{comment, merge, split};
+use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 

@@ -1,10 +1,10 @@
 //! The state of the app and the device in a group's newest reports, and the values of keys that a person picks.
 
-use crate::bar::BarSelect;
 use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
 use crate::prelude::*;
 use unslide_api::feature::Api;
 use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict, load_context};
+use unslide_site::BarSelect;
 use unslide_store::queries::groups::context::{
     ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values,
 };

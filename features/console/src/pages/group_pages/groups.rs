@@ -1,6 +1,5 @@
 //! `/console/groups`: the bugs that match the filters.
 
-use crate::bar::{BarSelect, FilterBar, app_and_version, period_or_all};
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::group_pages::group_filters::{
@@ -13,6 +12,7 @@ use crate::prelude::*;
 use time::Duration;
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_model::Scope;
+use unslide_site::{BarSelect, FilterBar, app_and_version, period_or_all};
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 

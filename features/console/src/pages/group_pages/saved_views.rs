@@ -1,13 +1,13 @@
 //! Saved views: names of filters, above the list of groups.
 
 use super::group_filters::{ASSIGNED_TO_ME, GROUP_FILTERS, GROUPS_PAGE, UNASSIGNED, USUAL_STATUS};
-use crate::form::SentForm;
 use crate::prelude::*;
 use unslide_api::feature::operation::JsonBody;
 use unslide_api::feature::site::{
     GroupViewPatch, NewGroupView, change_group_view, create_group_view, delete_group_view, list_group_views,
 };
 use unslide_model::Scope;
+use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::groups::views::{GroupView, GroupViewFilter};
 

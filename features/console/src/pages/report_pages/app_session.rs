@@ -1,9 +1,9 @@
 //! `/console/sessions/{id}`: the events of one session of an app, in order of time.
 
 use crate::components::rows::{kind_word, report_path};
-use crate::link::encode_segment;
 use crate::prelude::*;
 use unslide_api::feature::site::{SessionQuery, get_session};
+use unslide_site::encode_segment;
 use unslide_store::queries::session::{REPORT_KIND, SessionJudgement, TimelineEvent};
 
 #[derive(Template)]

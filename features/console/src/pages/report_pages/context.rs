@@ -1,8 +1,8 @@
 //! The context of a report: the app's keys, breadcrumbs and log, and the state of the app and the device.
 
-use crate::words::{bytes, counted, duration};
 use time::macros::format_description;
 use unslide_report::{AppState, Breadcrumb, DeviceState, ReportContext};
+use unslide_site::{bytes, counted, duration};
 
 /// A log with more lines is folded.
 const OPEN_LOG_LINES_LIMIT: usize = 20;

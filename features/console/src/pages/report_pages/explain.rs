@@ -3,10 +3,8 @@
 use crate::components::rows::report_path;
 use crate::components::stack::frame_status;
 use crate::prelude::*;
-use crate::shell::html_answer;
-use crate::viewer::Viewer;
-use crate::words::text_or;
 use unslide_api::feature::site::explain_stored;
+use unslide_site::{Viewer, html_answer, text_or};
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
     Explanation, FunctionSource,

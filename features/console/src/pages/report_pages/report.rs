@@ -5,10 +5,7 @@ use super::jetsam::JetsamSection;
 use crate::components::rows::{self, report_path, version, what};
 use crate::components::source_link::SourceLinks;
 use crate::components::stack::ThreadStack;
-use crate::link::session_path;
 use crate::prelude::*;
-use crate::shell::html_answer;
-use crate::words::{bytes, text_or};
 use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
 use unslide_api::feature::lists::RequestSlot;
@@ -20,6 +17,7 @@ use unslide_api::feature::sources::{SourceScope, source_feature, source_lines_fo
 use unslide_model::Scope;
 use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
+use unslide_site::{bytes, html_answer, session_path, text_or};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportRow};
 use unslide_store::sessions::{self, DeviceScope};

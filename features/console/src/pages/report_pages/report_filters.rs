@@ -1,10 +1,10 @@
 //! The filters of a list of reports: the parameters of its address, its fields and its chips.
 
-use crate::bar::{BarSelect, period_or_any};
 use crate::prelude::*;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::site::ReportQuery;
+use unslide_site::{BarSelect, period_or_any};
 
 pub(crate) const REPORTS_PAGE: &str = "/console/reports";
 /// All parameters of the address.

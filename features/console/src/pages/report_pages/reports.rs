@@ -1,12 +1,12 @@
 //! `/console/reports`: the reports, newest first.
 
 use super::report_filters::{self, REPORT_FILTERS, REPORTS_PAGE};
-use crate::bar::{FilterBar, app_and_version};
 use crate::components::rows;
 use crate::pages::lists::{self, ListLink};
 use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
 use unslide_api::feature::site::{list_reports, read_id, read_report_total};
+use unslide_site::{FilterBar, app_and_version};
 use unslide_store::queries::reports::{ReportRow, ReportTotal};
 
 #[derive(Template)]

@@ -2,10 +2,10 @@
 
 use super::dead_letters::can_replay;
 use crate::prelude::*;
-use crate::words::bytes;
 use std::fmt::Write as _;
 use unslide_api::feature::operation::TenantAdmin;
 use unslide_api::feature::site::{BytesShown, open_letter};
+use unslide_site::bytes;
 use unslide_store::dead_letters::DeadLetter;
 
 /// Maximum characters of a key, or of the name or value of a header.

@@ -1,6 +1,5 @@
 //! `/console/dead-letters`: records that a stage could not process, the reasons, and their replay.
 
-use crate::bar::{BarSelect, FilterBar};
 use crate::prelude::*;
 use axum::Extension;
 use unslide_api::feature::operation::JsonBody;
@@ -8,6 +7,7 @@ use unslide_api::feature::operation::TenantAdmin;
 use unslide_api::feature::site::{DeadLetterQuery, list_dead_letters};
 use unslide_api::feature::site::{ReplayWish, replay_dead_letter};
 use unslide_proto::trace::TraceContext;
+use unslide_site::{BarSelect, FilterBar};
 use unslide_store::dead_letters::{DeadLetter, DeadLetterStage, DeadLetterStatus};
 
 const DEAD_LETTERS_PAGE: &str = "/console/dead-letters";

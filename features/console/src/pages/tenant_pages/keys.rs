@@ -1,13 +1,12 @@
 //! `/console/keys`: lists, creates and revokes the tenant's keys.
 
-use crate::form::SentForm;
 use crate::prelude::*;
-use crate::shell::html_with;
 use std::collections::HashMap;
 use time::OffsetDateTime;
 use unslide_api::feature::operation::{JsonBody, PageQuery, TenantAdmin};
 use unslide_api::feature::site::{CreatedKey, NewKeyBody, RevokeQuery, create_key, list_keys, revoke_key};
 use unslide_model::{KeyPreset, Scope};
+use unslide_site::{SentForm, html_with};
 use unslide_store::Uuid;
 use unslide_store::keys::{self, ApiKey, KeyDescent, Principal};
 

@@ -1,7 +1,6 @@
 //! `/console/settings`: the tenant's settings: links to its apps' source code, the signals that they keep,
 //! and its grouping rules.
 
-use crate::form::SentForm;
 use crate::prelude::*;
 use unslide_api::feature::operation::{JsonBody, TenantAdmin};
 use unslide_api::feature::site::{
@@ -10,6 +9,7 @@ use unslide_api::feature::site::{
 };
 use unslide_model::AppSignal;
 use unslide_report::text::is_obeyed;
+use unslide_site::SentForm;
 use unslide_store::app_settings::{self, ALL_APPS, AppWithSettings};
 use unslide_store::app_signals::SignalSettings;
 use unslide_store::groups::rules::TenantGroupingRules;

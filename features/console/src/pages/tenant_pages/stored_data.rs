@@ -1,6 +1,5 @@
 //! `/console/data`: how long reports are kept, reports symbolicated again, and the deletion of reports and symbols.
 
-use crate::form::SentForm;
 use crate::prelude::*;
 use unslide_api::feature::operation::{TenantAdmin, parse_parameter};
 use unslide_api::feature::site::{
@@ -8,6 +7,7 @@ use unslide_api::feature::site::{
     get_reprocess,
 };
 use unslide_model::DebugId;
+use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::reprocess::{ReprocessRun, ReprocessStatus};
 

@@ -1,10 +1,10 @@
 //! `/console/tenants`: the usage of each tenant beside its limits, for operators.
 
-use crate::bar::{BarSelect, FilterBar};
 use crate::prelude::*;
 use unslide_api::feature::site::Operator;
 use unslide_api::feature::site::{TenantUsageQuery, list_tenant_usage};
 use unslide_model::figures::round_share_below_whole;
+use unslide_site::{BarSelect, FilterBar};
 use unslide_store::figures::TenantFigures;
 use unslide_store::tenants::TenantStanding;
 

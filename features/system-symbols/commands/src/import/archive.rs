@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use unslide_symbolicate::dyld_cache::is_dyld_cache;
+use unslide_system_symbols_formats::dyld_cache::is_dyld_cache;
 use zip::ZipArchive;
 
 /// The most unpacked bytes of one archive.

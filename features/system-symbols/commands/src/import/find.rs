@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use unslide_cli::{is_archive, map_unpacked, starts_as_mach_o};
-use unslide_symbolicate::dyld_cache::{CacheHeader, is_dyld_cache, main_file_name};
 use unslide_system_symbols_formats::Release;
+use unslide_system_symbols_formats::dyld_cache::{CacheHeader, is_dyld_cache, main_file_name};
 
 /// Folders deeper than this are no build's.
 const MAX_DEPTH: usize = 64;

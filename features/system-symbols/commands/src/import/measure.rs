@@ -3,7 +3,7 @@
 use super::READ_BATCH;
 use super::read::{open_cache, read_cache_images};
 use std::path::Path;
-use unslide_symbolicate::dyld_cache::{CacheImage, DyldCacheError};
+use unslide_system_symbols_formats::dyld_cache::{CacheImage, DyldCacheError};
 
 /// Totals of all libraries of one cache.
 #[derive(Clone, Copy, Debug, Default)]

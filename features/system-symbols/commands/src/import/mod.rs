@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use tokio::task::block_in_place;
 use unslide_cli::{ApiServer, BoxError, Client, CommandError, Console, Outcome, block_on, check_paths};
 use unslide_model::{DebugId, Quality};
-use unslide_symbolicate::dyld_cache::{CacheHeader, CacheImage, list_images};
+use unslide_system_symbols_formats::dyld_cache::{CacheHeader, CacheImage, list_images};
 use unslide_system_symbols_formats::{Release, is_build};
 
 /// Images that are read before those that fill a pack are sent.

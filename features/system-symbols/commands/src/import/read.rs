@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use unslide_cli::map_unpacked;
 use unslide_model::{DebugId, Quality};
-use unslide_symbolicate::dyld_cache::{CacheImage, DyldCache, DyldCacheError};
 use unslide_symbolicate::object::{ImageNames, StartName, list_objects, read_library_names};
+use unslide_system_symbols_formats::dyld_cache::{CacheImage, DyldCache, DyldCacheError};
 
 /// The names of one image, as they are sent.
 pub struct ImageFile {

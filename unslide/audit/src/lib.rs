@@ -19,9 +19,8 @@ mod tests;
 pub use summary::{AuditScope, Finding, Summary, SummaryRow};
 pub use tally::{AuditTally, Extent, RecordPosition, Role, Taken, TooMany, Traced};
 
-use crate::error::StreamError;
-use crate::settings::Settings;
 use std::time::Duration;
+use unslide_stream::{Settings, StreamError};
 
 /// Which inputs are audited, by the time at which they came in: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,9 +22,7 @@ pub enum Role {
 /// One partition of a consumed topic, and what of it is audited.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// The topic.
     pub topic: Arc<str>,
-    /// The partition.
     pub partition: i32,
     /// The kind of records on the topic.
     pub role: Role,
@@ -46,11 +44,8 @@ pub struct Extent {
 /// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordPosition<'a> {
-    /// The topic.
     pub topic: &'a str,
-    /// The partition.
     pub partition: i32,
-    /// The offset.
     pub offset: i64,
 }
 
@@ -157,11 +152,9 @@ impl Part {
 /// The records that one transaction took from one partition, by the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// The first offset.
     pub first: i64,
     /// The offset that it committed.
     pub next: i64,
-    /// How many records.
     pub records: u64,
     /// How many of each [`Outcome`].
     pub outcomes: [u64; KINDS],
@@ -171,9 +164,7 @@ pub struct Taken {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{topic} partition {partition} has {offsets} offsets to audit: give a shorter time")]
 pub struct TooMany {
-    /// The topic.
     pub topic: String,
-    /// The partition.
     pub partition: i32,
     /// From the first to the last.
     pub offsets: i64,
@@ -188,7 +179,6 @@ enum Reach {
     Outside,
 }
 
-/// The notes.
 #[derive(Default)]
 pub struct AuditTally {
     pub(super) parts: Vec<Part>,
@@ -198,7 +188,6 @@ pub struct AuditTally {
     pub(super) arrays: HashMap<Spot, Array>,
     /// Outcomes beyond the first.
     pub(super) surplus: BTreeMap<Spot, u32>,
-    /// Contradictions.
     pub(super) contradictions: Vec<String>,
     pub(super) taken: BTreeMap<usize, Vec<Taken>>,
     /// Outcomes of records that are on no consumed topic.

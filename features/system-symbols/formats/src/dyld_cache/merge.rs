@@ -5,11 +5,10 @@ use super::error::{DyldCacheError, malformed_error};
 use super::header::FileBytes;
 use super::image::ImageTables;
 use super::locals::ImageLocals;
-use crate::object::exports::{read_uleb, walk_trie};
-use crate::object::names::collect::{FoundName, NameTable, code_in_text, collect_starts};
-use crate::object::names::library::as_symbol;
-use crate::object::{ImageNames, MAX_NAME_BYTES, StartName, Steps};
 use unslide_model::SymbolName;
+use unslide_symbolicate::object::{
+    FoundName, ImageNames, MAX_NAME_BYTES, NameTable, StartName, find_exports, find_function_starts,
+};
 
 /// Bits of `n_type` that mark a symbol for a debugger.
 const DEBUGGER_BITS: u8 = 0xE0;
@@ -33,15 +32,8 @@ pub(super) fn merge_names<'a>(
     locals: Option<&ImageLocals<'a>>,
     is_32_bit: bool,
 ) -> Result<ImageNames<'a>, DyldCacheError> {
-    let code = code_in_text(&tables.text, tables.code.iter().cloned());
-    let mut found = Vec::new();
-    let starts = function_starts(tables.function_starts).into_iter();
-    found.extend(starts.map(|offset| FoundName {
-        offset,
-        table: NameTable::FunctionStarts,
-        name: StartName::Unnamed,
-    }));
-    add_exports(tables, &mut found)?;
+    let mut found = find_function_starts(tables.function_starts);
+    found.extend(find_exports(tables.exports).map_err(|_| malformed_error("its exports"))?);
     let kind = NameTable::SymbolTable;
     let own = Symbols { table: tables.symbols, names: tables.symbol_names, kind, is_32_bit };
     let kind = NameTable::Locals;
@@ -49,33 +41,8 @@ pub(super) fn merge_names<'a>(
     for symbols in locals.iter().chain([&own]) {
         add_symbols(symbols, tables.text.start, &mut found);
     }
-    let (debug_id, cpu, text) = (image.debug_id, tables.cpu, tables.text.clone());
-    Ok(ImageNames { debug_id, cpu, text, starts: collect_starts(found, &code), code })
-}
-
-/// Returns the starts of functions as offsets from `__TEXT`, up to the first damaged one.
-fn function_starts(mut table: &[u8]) -> Vec<u32> {
-    let mut starts = Vec::new();
-    let mut last = 0_u32;
-    while let Some(distance) = read_uleb(&mut table).filter(|distance| *distance > 0) {
-        let next = u32::try_from(distance).ok().and_then(|distance| last.checked_add(distance));
-        let Some(next) = next else { break };
-        starts.push(next);
-        last = next;
-    }
-    starts
-}
-
-fn add_exports(tables: &ImageTables<'_>, found: &mut Vec<FoundName<'_>>) -> Result<(), DyldCacheError> {
-    let steps = Steps::for_object(tables.exports.len() as u64);
-    let exports = walk_trie(tables.exports, 0, &steps).map_err(|_| malformed_error("its exports"))?;
-    for (name, offset) in exports {
-        if let (Ok(offset), true) = (u32::try_from(offset), SymbolName::is_function(&name)) {
-            let name = StartName::External(as_symbol(&name).into());
-            found.push(FoundName { offset, table: NameTable::Exports, name });
-        }
-    }
-    Ok(())
+    let code = tables.code.iter().cloned();
+    Ok(ImageNames::from_tables(image.debug_id, tables.cpu, tables.text.clone(), code, found))
 }
 
 /// Adds the symbols of a table that lie in sections. `text` is the address of `__TEXT`.

@@ -11,17 +11,19 @@ mod header;
 mod image;
 mod locals;
 mod merge;
+#[cfg(test)]
+mod tests;
 
 pub use error::DyldCacheError;
 pub use header::{CacheHeader, SubCacheName};
 
-use crate::object::ImageNames;
 use bytes::Bytes;
 use error::malformed_error;
 use header::{CacheMapping, FileBytes, header_size, read_arch, read_images, read_mappings};
 use locals::CacheLocalSymbols;
 use std::io;
 use unslide_model::DebugId;
+use unslide_symbolicate::object::ImageNames;
 
 /// The most other files of one cache.
 const MAX_SUBCACHES: u64 = 512;
@@ -232,34 +234,4 @@ pub fn main_file_name(name: &str) -> Option<String> {
     let (main, rest) = name.split_at_checked(end)?;
     let is_development = rest.split('.').any(|part| part == "development");
     Some(if is_development { format!("{main}.development") } else { main.to_owned() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_names_its_main_file() {
-        for file in ["", ".02.dylddata", ".symbols"] {
-            let name = format!("dyld_shared_cache_arm64e{file}");
-            assert_eq!(main_file_name(&name).as_deref(), Some("dyld_shared_cache_arm64e"));
-        }
-        let development = "dyld_shared_cache_arm64e.development";
-        assert_eq!(main_file_name(development).as_deref(), Some(development));
-        assert_eq!(
-            main_file_name("dyld_shared_cache_arm64e.03.development.dylddata").as_deref(),
-            Some(development)
-        );
-        assert_eq!(main_file_name("other"), None);
-    }
-
-    #[test]
-    fn a_file_that_is_no_cache_is_refused() {
-        let open = |bytes: &'static [u8]| {
-            DyldCache::open(Bytes::from_static(bytes), "dyld_shared_cache_arm64e", |_| Ok(None)).unwrap_err()
-        };
-        assert_eq!(open(b""), DyldCacheError::NotACache);
-        assert_eq!(open(b"dyld_v1  arm64e\0"), DyldCacheError::NotACache);
-        assert_eq!(open(b"dyld_v1   armv9\0                "), DyldCacheError::NotACache);
-    }
 }

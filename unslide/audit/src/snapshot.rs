@@ -21,17 +21,15 @@
 
 use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
 use super::{Audit, AuditError, AuditProgress, AuditScope, Window};
-use crate::error::StreamError;
-use crate::read::scan::{Range, Scanner, Sighting};
-use crate::settings::Settings;
-use crate::topics::admin;
-use crate::topics::admin::Retention;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use unslide_model::TenantId;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{LedgerRecord, Outcome, RecordRef as ProtoRef};
 use unslide_proto::{Message, headers, lanes};
+use unslide_stream::admin::{self, Retention};
+use unslide_stream::scan::{Range, Scanner, Sighting};
+use unslide_stream::{Settings, StreamError};
 
 /// By how much the clocks of brokers may differ, in milliseconds.
 const BROKER_CLOCK_MARGIN_MILLIS: i64 = 300_000;

@@ -116,7 +116,7 @@ fn not_signed_in(parts: &Parts) -> Response {
 }
 
 #[derive(Template)]
-#[template(path = "console/come_again.html", askama = escaping)]
+#[template(path = "site/come_again.html", askama = escaping)]
 struct ComeAgainPage {
     shell: Shell,
     next: String,

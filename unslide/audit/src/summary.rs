@@ -17,7 +17,6 @@ const COPY_DEPTH_LIMIT: usize = 100;
 pub struct SummaryRow {
     /// The topic on which they came in.
     pub topic: String,
-    /// Its partition.
     pub partition: i32,
     /// The tenant; empty for records without one.
     pub tenant: String,
@@ -86,11 +85,8 @@ impl SummaryRow {
 pub struct Finding {
     /// `lost` or `doubled`.
     pub what: &'static str,
-    /// The record's topic.
     pub topic: String,
-    /// Its partition.
     pub partition: i32,
-    /// Its offset.
     pub offset: i64,
     /// The tenant of the record.
     pub tenant: String,

@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 use unslide_api::problem::{Kind, Problem};
 
-const STYLE: &str = include_str!("../templates/console/assets/console.css");
-const FLAME: &str = include_str!("../templates/console/assets/flame.js");
-const ICON: &str = include_str!("../templates/console/assets/icon.svg");
-const SCRIPT: &str = include_str!("../templates/console/assets/console.js");
+const STYLE: &str = include_str!("../templates/site/assets/console.css");
+const FLAME: &str = include_str!("../templates/site/assets/flame.js");
+const ICON: &str = include_str!("../templates/site/assets/icon.svg");
+const SCRIPT: &str = include_str!("../templates/site/assets/console.js");
 
 pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| asset_path("console.css", STYLE));
 pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| asset_path("console.js", SCRIPT));

@@ -1,28 +1,31 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
 use crate::cookie::{RequestOrigin, needs_https};
+use crate::escaping::{self, Template, filters};
 use crate::form::NEEDS_HTTPS;
 use crate::link::{build_link, is_local};
-use crate::prelude::*;
 use crate::session::{build_cookie, end_browser_session, find_browser_session, find_session};
-use crate::shell::{FIRST_PAGE, SideBar, first_page, html_with, list_entries};
+use crate::shell::{FIRST_PAGE, Shell, SideBar, first_page, html_with, list_entries, render_html};
 use crate::store::{self, NewSession, SESSION_LIFETIME};
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use std::time::Duration;
 use time::Duration as TimeSpan;
+use unslide_api::feature::Api;
 use unslide_api::feature::intake::Caller;
 use unslide_api::feature::intake::assign_caller;
-use unslide_api::feature::operation::Charge;
+use unslide_api::feature::operation::{Charge, Query};
 use unslide_api::feature::site::ClientPace;
 use unslide_api::feature::site::Tx;
 use unslide_api::feature::site::authenticate_key;
 use unslide_api::feature::upload::Chunks;
 use unslide_api::feature::{NavigationEntry, NavigationPlace};
+use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::Principal;
 use unslide_store::{TenantTx, Uuid, audit, tenants};
@@ -45,7 +48,7 @@ pub struct BackQuery {
 }
 
 #[derive(Template)]
-#[template(path = "console/pages/sign_in.html", askama = escaping)]
+#[template(path = "site/sign_in.html", askama = escaping)]
 struct SignInPage {
     shell: Shell,
     next: String,

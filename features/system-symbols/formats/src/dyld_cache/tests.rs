@@ -1,11 +1,11 @@
 //! Dyld shared caches of four generations: every name is found, and none is invented.
 
+use super::{DyldCache, DyldCacheError, list_images, main_file_name};
 use bytes::Bytes;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use unslide_model::{DebugId, Quality, RelativeAddress};
-use unslide_symbolicate::dyld_cache::{self, DyldCache, DyldCacheError};
-use unslide_symbolicate::object::{BuiltSymCache, build_symcache, read_library_names};
+use unslide_symbolicate::object::{BuiltSymCache, build_symcache};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures;
 
@@ -135,7 +135,7 @@ fn a_missing_or_foreign_file_is_named() {
 fn a_damaged_image_costs_its_own_names_only() {
     let folder = folder("ios14-single");
     let whole = read(&folder, MAIN).unwrap().unwrap();
-    let images = dyld_cache::list_images(&whole).unwrap();
+    let images = list_images(&whole).unwrap();
     assert_eq!(images, open(&folder).unwrap().images());
     let mut damaged = whole.to_vec();
     let first = &images[0];
@@ -165,22 +165,26 @@ fn a_cut_cache_is_refused() {
 }
 
 #[test]
-fn the_names_of_a_library_answer_as_the_library_itself() {
-    for name in ["app-symtab", "app-stripped", "kit-arm64", "kit-exports", "kit-locals", "kit-external"] {
-        let library = std::fs::read(fixtures::binary(name)).unwrap();
-        let names = read_library_names(&library).unwrap();
-        let (whole, file) =
-            (build_symcache(&library).unwrap(), build_symcache(&names.to_file().unwrap()).unwrap());
-        assert_eq!((whole.debug_id, whole.quality), (file.debug_id, file.quality), "{name}");
-        let (whole, file) =
-            (SymCache::parse(whole.symcache).unwrap(), SymCache::parse(file.symcache).unwrap());
-        let mut answers = 0;
-        for offset in names.code.iter().flat_map(|section| section.clone().step_by(4)) {
-            let own = look_up(&whole, offset.into()).map(|(name, _)| name);
-            let sent = look_up(&file, offset.into()).map(|(name, _)| name);
-            assert_eq!(own, sent, "{name} at {offset:#x}");
-            answers += usize::from(own.is_some());
-        }
-        assert!(answers > 0, "{name}");
+fn a_part_names_its_main_file() {
+    for file in ["", ".02.dylddata", ".symbols"] {
+        let name = format!("dyld_shared_cache_arm64e{file}");
+        assert_eq!(main_file_name(&name).as_deref(), Some("dyld_shared_cache_arm64e"));
     }
+    let development = "dyld_shared_cache_arm64e.development";
+    assert_eq!(main_file_name(development).as_deref(), Some(development));
+    assert_eq!(
+        main_file_name("dyld_shared_cache_arm64e.03.development.dylddata").as_deref(),
+        Some(development)
+    );
+    assert_eq!(main_file_name("other"), None);
+}
+
+#[test]
+fn a_file_that_is_no_cache_is_refused() {
+    let open = |bytes: &'static [u8]| {
+        DyldCache::open(Bytes::from_static(bytes), "dyld_shared_cache_arm64e", |_| Ok(None)).unwrap_err()
+    };
+    assert_eq!(open(b""), DyldCacheError::NotACache);
+    assert_eq!(open(b"dyld_v1  arm64e\0"), DyldCacheError::NotACache);
+    assert_eq!(open(b"dyld_v1   armv9\0                "), DyldCacheError::NotACache);
 }

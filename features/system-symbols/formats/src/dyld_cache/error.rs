@@ -29,9 +29,7 @@ pub enum DyldCacheError {
     /// One of the files has another UUID than the main file says.
     #[error("{file} belongs to another cache (its UUID is {found}, and {expected} is expected)")]
     ForeignFile {
-        /// Name of the file.
         file: String,
-        /// UUID in the file.
         found: String,
         /// UUID that the main file names.
         expected: String,
@@ -39,7 +37,6 @@ pub enum DyldCacheError {
     /// One of the files exists and cannot be read.
     #[error("{file} cannot be read: {reason}")]
     Unreadable {
-        /// Name of the file.
         file: String,
         /// Reason of the operating system.
         reason: String,

@@ -2,18 +2,12 @@
 //! hand, so that each can be left out or written twice.
 
 use super::{Audit, AuditError, SummaryRow, Window, run_audit};
-use crate::error::StreamError;
-use crate::read::scan;
-use crate::read::scan::Scanner;
-use crate::record::{Headers, OutRecord};
-use crate::settings::Settings;
-use crate::topics::admin;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::time::Duration;
 use unslide_model::{Clock as _, SystemClock};
 use unslide_proto::report::ledger_record::Entry;
@@ -22,6 +16,8 @@ use unslide_proto::report::{
 };
 use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message, headers, lanes};
+use unslide_stream::scan::{self, Scanner};
+use unslide_stream::{Headers, OutRecord, Settings, StreamError, admin};
 use unslide_testkit::servers;
 
 const KAFKA_CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,13 +34,19 @@ struct Bench {
 /// A record's topic, partition and offset.
 type Place<'t> = (&'t str, i32, i64);
 
+fn client_config(settings: &Settings) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.bootstrap);
+    config
+}
+
 impl Bench {
     async fn new() -> Bench {
         let mut settings = Settings::single_broker(servers::kafka());
         settings.topic_prefix = format!("{}.", servers::unique("audit"));
         admin::create_topics(&settings).await.unwrap();
-        let gateway = settings.producer_config().create().unwrap();
-        let mut config = settings.producer_config();
+        let gateway = client_config(&settings).create().unwrap();
+        let mut config = client_config(&settings);
         config.set("transactional.id", format!("{}lane", settings.topic_prefix));
         config.set("transaction.timeout.ms", "60000");
         let lane: BaseProducer = config.create().unwrap();
@@ -124,7 +126,7 @@ impl Bench {
     /// A transaction as a lane makes it: outputs, and the offset that comes next.
     fn transact(&self, lane: &str, next: Place<'_>, records: &[OutRecord]) {
         self.begin(records);
-        let mut config = self.settings.consumer_config();
+        let mut config = client_config(&self.settings);
         config.set("group.id", lanes::consumer_group(&self.settings.topic_prefix, lane));
         let member: BaseConsumer = config.create().unwrap();
         let mut list = TopicPartitionList::new();
@@ -148,7 +150,7 @@ impl Bench {
 
     /// Deletes what lies before these offsets, as retention does.
     async fn delete_before(&self, places: &[Place<'_>]) {
-        let client: AdminClient<DefaultClientContext> = self.settings.base_config().create().unwrap();
+        let client: AdminClient<DefaultClientContext> = client_config(&self.settings).create().unwrap();
         let mut list = TopicPartitionList::new();
         for (topic, partition, offset) in places {
             list.add_partition_offset(topic, *partition, Offset::Offset(*offset)).unwrap();
@@ -310,7 +312,7 @@ async fn the_topics_of_single_tenants_are_audited() {
     bench.settings.tenant_topics = true;
     let acme = unslide_model::TenantId::new("acme").unwrap();
     let (input, output) = (bench.names.tenant_input(&acme), bench.names.tenant_output(&acme));
-    let client: AdminClient<DefaultClientContext> = bench.settings.base_config().create().unwrap();
+    let client: AdminClient<DefaultClientContext> = client_config(&bench.settings).create().unwrap();
     let new = [&input, &output].map(|name| NewTopic::new(name, 2, TopicReplication::Fixed(1)));
     for made in client.create_topics(&new, &AdminOptions::new()).await.unwrap() {
         made.unwrap();
