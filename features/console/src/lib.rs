@@ -68,8 +68,9 @@ fn purge_sessions(store: &Store) -> Clearing<'_> {
 }
 
 /// Builds the routes of the console, with the pages of all features.
-fn build_site(api: &Api) -> Router<Api> {
-    let limit = Duration::from_secs(api.limits.request_seconds);
+fn build_site(api: &Api, features: &[ApiFeature]) -> Router<Api> {
+    let parts = api.parts();
+    let limit = Duration::from_secs(parts.capacity.limits.request_seconds);
     let mut pages = Router::new()
         .route("/console", get(overview::render_page))
         .route("/console/sign-in", get(sign_in::render_page).post(sign_in::sign_in))
@@ -103,17 +104,19 @@ fn build_site(api: &Api) -> Router<Api> {
         .route("/console/keys/{id}/revoke", post(keys::revoke_from_form).layer(Extension(session::TakesAway)))
         .route("/console/tenants", get(tenants::render_page))
         .route("/console/{*rest}", get(shell::not_found));
-    for feature in &api.features {
+    for feature in features {
         pages = pages.merge(feature.pages.clone());
     }
-    let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::form_routes(api, limit));
+    let pages =
+        pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::form_routes(&parts.lists, limit));
     // An upload bounds its own time.
     let mut pages = pages.route("/console/symbols/upload", post(symbols::upload_from_form));
-    for feature in &api.features {
+    for feature in features {
         pages = pages.merge(feature.upload_pages.clone());
     }
     pages
-        .layer(Extension(shell::collect_side_bar(&api.features)))
+        .layer(Extension(shell::collect_side_bar(features)))
+        .layer(Extension(sign_in::SignInWays::from_features(features)))
         .layer(from_fn(shell::frame_response))
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))
         .route("/favicon.ico", get(assets::serve_icon))
