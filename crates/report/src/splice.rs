@@ -19,7 +19,6 @@
 
 use crate::{ReadError, ReadLimits, Report};
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// Returns the bytes before the value of our member. The comma depends on whether the object has other members.
 #[must_use]
@@ -33,16 +32,4 @@ pub fn member_key(has_members: bool) -> &'static [u8] {
 /// Returns [`ReadError`] if the input is not a report.
 pub fn strip_additions<'a>(input: &'a [u8], limits: &ReadLimits) -> Result<Cow<'a, [u8]>, ReadError> {
     Ok(Report::read(input, limits)?.strip_additions())
-}
-
-/// Returns `input` without the given spans, which ascend and do not overlap.
-pub(crate) fn remove_spans(input: &[u8], spans: Vec<Range<usize>>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(input.len());
-    let mut done = 0;
-    for span in spans {
-        out.extend_from_slice(&input[done..span.start]);
-        done = span.end;
-    }
-    out.extend_from_slice(&input[done..]);
-    out
 }

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace};
+use unslide_api::feature::Broker;
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_model::Scope;
@@ -102,7 +103,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         tables: TABLES,
         problems: alerts.problems(&public_url),
         warnings: alerts.find_insecure(),
-        start: Some(Arc::new(move |api, host| start_sender(&alerts, &public_url, api, host))),
+        start: Some(Arc::new(move |api, host| start_sender(&alerts, &public_url, &api.broker, host))),
         ..ApiFeature::new(NAME, about)
     }
 }
@@ -110,7 +111,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
 fn start_sender(
     settings: &Alerts,
     public_url: &str,
-    api: &Api,
+    broker: &Broker,
     host: &Host,
 ) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
     let outcomes = MetricFactory(&host.metrics).register_counters(
@@ -118,8 +119,8 @@ fn start_sender(
         "Attempts to send alerts, by outcome: delivered, retried, given_up; unconfirmed if no recipient has confirmed, over_limit if the tenant's mails of the day are used up.",
         &["outcome"],
     )?;
-    let topic = AlertTopic { producer: api.producer.clone(), name: api.topics.alerts.clone() };
-    let (store, clock) = (api.store.clone(), host.clock.clone());
+    let topic = AlertTopic { producer: broker.producer.clone(), name: broker.topics.alerts.clone() };
+    let (store, clock) = (broker.storage.store.clone(), host.clock.clone());
     let sender = AlertSender::new(store, settings, topic, public_url, outcomes, clock)?;
     Ok(sender.start(host.shutdown.token().clone()))
 }

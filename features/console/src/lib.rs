@@ -59,9 +59,11 @@ fn purge_sessions(store: &Store) -> Clearing<'_> {
 }
 
 /// Builds the routes of the site, with the pages of all features.
-fn build_site(api: &Api) -> Router<Api> {
-    let limit = Duration::from_secs(api.limits.request_seconds);
-    unslide_site::build_site(api, collect_side_bar(&api.features), lists::form_routes(api, limit))
+fn build_site(api: &Api, features: &[ApiFeature]) -> Router<Api> {
+    let parts = api.parts();
+    let limit = Duration::from_secs(parts.capacity.limits.request_seconds);
+    let long_pages = lists::form_routes(&parts.lists, limit);
+    unslide_site::build_site(api, features, collect_side_bar(features), long_pages)
 }
 
 /// Builds the routes of the console's own pages.

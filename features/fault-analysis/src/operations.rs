@@ -4,6 +4,9 @@ use crate::{ANALYSIS, VARIABLES_ANALYSIS};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Problem, TenantAdmin, problems, wait_announced,
 };
@@ -66,11 +69,11 @@ problems!(SetFailures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
     responses((status = 200, description = "The switches.", body = FaultAnalysisSwitches), GetFailures),
     security(("key" = ["tenant:admin"])))]
 async fn get_fault_analysis(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<FaultAnalysisSwitches>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let switches = analyses::read_switches(&mut tx).await?;
     tx.rollback();
     let (enabled, variables) = (ANALYSIS.is_enabled(&switches), VARIABLES_ANALYSIS.is_enabled(&switches));
@@ -86,12 +89,12 @@ async fn get_fault_analysis(
     responses((status = 200, description = "The switches as they are now.", body = ChangedFaultAnalysisSwitches), SetFailures),
     security(("key" = ["tenant:admin"])))]
 async fn set_fault_analysis(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     JsonBody(change): JsonBody<FaultAnalysisChange>,
 ) -> Result<Json<ChangedFaultAnalysisSwitches>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = keys.storage.tenant(access.tenant()).await?;
     let actor = access.principal.key_id.to_string();
     let mut announcement = None;
     for (analysis, position) in [(ANALYSIS, change.enabled), (VARIABLES_ANALYSIS, change.variables)] {
@@ -103,9 +106,9 @@ async fn set_fault_analysis(
     }
     let switches = analyses::read_switches(&mut tx).await?;
     tx.commit().await?;
-    api.key_cache.forget(access.tenant());
+    keys.cache.forget(access.tenant());
     let announced = match announcement {
-        Some(announcement) => wait_announced(&api, access.tenant(), announcement).await?,
+        Some(announcement) => wait_announced(&keys.storage, access.tenant(), announcement).await?,
         None => true,
     };
     let (enabled, variables) = (ANALYSIS.is_enabled(&switches), VARIABLES_ANALYSIS.is_enabled(&switches));

@@ -28,6 +28,7 @@ use std::error::Error;
 use std::sync::Arc;
 use store::CallerKey;
 use tokio::task::JoinHandle;
+use unslide_api::feature::Broker;
 use unslide_api::feature::path_keys::KnownKeys;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
@@ -105,17 +106,17 @@ impl Ingest {
     /// Begins to count, and to write the counts of versions until the service stops.
     fn start_counting(
         self: Arc<Ingest>,
-        api: &Api,
+        broker: &Arc<Broker>,
         host: &Host,
     ) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> {
         let counting = self.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
         let gauge = MetricFactory(&host.metrics).register_gauge(OVERFLOW_METRIC, OVERFLOW_HELP)?;
-        let (stop, api) = (host.shutdown.token().clone(), api.clone());
+        let (stop, broker) = (host.shutdown.token().clone(), broker.clone());
         let watching = {
-            let (ingest, stop, api) = (self.clone(), stop.clone(), api.clone());
+            let (ingest, stop, broker) = (self.clone(), stop.clone(), broker.clone());
             async move {
                 while tokio::time::timeout(DRAINED_CHECK_INTERVAL, stop.cancelled()).await.is_err() {
-                    ingest.overflow.check_drained(&api, &gauge).await;
+                    ingest.overflow.check_drained(&broker, &gauge).await;
                 }
             }
         };
@@ -124,7 +125,7 @@ impl Ingest {
                 let mut is_over = false;
                 while !is_over {
                     is_over = tokio::time::timeout(VERSIONS_WRITE_INTERVAL, stop.cancelled()).await.is_ok();
-                    self.versions.write_counts(&api.store).await;
+                    self.versions.write_counts(&broker.storage.store).await;
                 }
             };
             tokio::join!(writing, watching);
@@ -178,7 +179,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
             keeps_app: false,
         }],
         tables: TABLES,
-        start: Some(Arc::new(move |api, host| ingest.clone().start_counting(api, host))),
+        start: Some(Arc::new(move |api, host| ingest.clone().start_counting(&api.broker, host))),
         ..ApiFeature::new(
             NAME,
             "Public keys, with which apps send their reports. For a tenant's administrators.",

@@ -2,7 +2,7 @@
 //! excess waits in overflow.
 
 use crate::store::CallerKey;
-use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
 use unslide_api::feature::path_keys::AddressRates;
 use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBucket, TokenBuckets};
@@ -42,10 +42,10 @@ impl Default for IngestLimits {
 
 impl IngestLimits {
     /// Takes reports of a key. Returns false if the key, or all public keys of its tenant, are over their rate.
-    pub fn try_take_reports(&self, api: &Api, key: &CallerKey, reports: usize) -> bool {
-        let now = api.clock.monotonic_micros();
+    pub fn try_take_reports(&self, capacity: &Capacity, key: &CallerKey, reports: usize) -> bool {
+        let now = capacity.clock.monotonic_micros();
         let reports = f64::from(u32::try_from(reports).unwrap_or(u32::MAX));
-        let limits = [key.limits.units_per_second, api.tenants.units_per_second];
+        let limits = [key.limits.units_per_second, capacity.tenants.units_per_second];
         if let Some(limit) = limits.into_iter().find(|limit| *limit > 0) {
             let rate = Rate::with_burst(f64::from(limit) * TENANT_SHARE, TENANT_BURST_SECONDS);
             let take = |bucket: &mut TokenBucket| bucket.try_take(rate, now, reports);
@@ -58,8 +58,8 @@ impl IngestLimits {
     }
 
     /// Takes unpacked bytes of a key. Returns false if the key is over its bytes of a day.
-    pub fn try_take_bytes(&self, api: &Api, key: &CallerKey, bytes: u64) -> bool {
-        let now = api.clock.monotonic_micros();
+    pub fn try_take_bytes(&self, capacity: &Capacity, key: &CallerKey, bytes: u64) -> bool {
+        let now = capacity.clock.monotonic_micros();
         let rate = Rate::with_burst(KEY_BYTES_PER_DAY / DAY_SECONDS, DAY_SECONDS);
         #[expect(clippy::cast_precision_loss, reason = "a body has far fewer bytes than 2^52")]
         let bytes = bytes as f64;

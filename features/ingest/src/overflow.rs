@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use prometheus::IntGauge;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
-use unslide_api::feature::Api;
+use unslide_api::feature::Broker;
 use unslide_model::TenantId;
 use unslide_proto::{headers, lanes};
 use unslide_stream::{Delivered, OutRecord, StreamError, read_group_offsets};
@@ -88,13 +88,14 @@ impl OverflowBytes {
     }
 
     /// Releases the records that symbolizers have taken, and sets the metric.
-    pub async fn check_drained(&self, api: &Api, gauge: &IntGauge) {
+    pub async fn check_drained(&self, broker: &Broker, gauge: &IntGauge) {
         let partitions = self.list_partitions();
         let committed = if partitions.is_empty() {
             Ok(BTreeMap::new())
         } else {
-            let group = lanes::consumer_group(&api.kafka.topic_prefix, lanes::RETRY);
-            read_group_offsets(&api.kafka, group, api.topics.ingest_overflow.clone(), partitions).await
+            let group = lanes::consumer_group(&broker.settings.topic_prefix, lanes::RETRY);
+            read_group_offsets(&broker.settings, group, broker.topics.ingest_overflow.clone(), partitions)
+                .await
         };
         match committed {
             Ok(committed) => gauge.set(i64::try_from(self.release_drained(&committed)).unwrap_or(i64::MAX)),
@@ -144,16 +145,16 @@ impl Drop for OverflowReservation<'_> {
 }
 
 /// Returns a record for the overflow topic, from one for the topic of reports or of sessions.
-pub fn to_overflow_record(api: &Api, key: &CallerKey, record: OutRecord) -> OutRecord {
+pub fn to_overflow_record(broker: &Broker, key: &CallerKey, record: OutRecord) -> OutRecord {
     let OutRecord { topic, key: inner, value, mut headers } = record;
     headers.push(headers::DRAIN_RATE, format!("{KEY_REPORTS_PER_SECOND}"));
-    if *topic == *api.topics.sessions {
+    if *topic == *broker.topics.sessions {
         headers.push(headers::DRAIN_TOPIC, topic.to_string());
         inner.into_iter().for_each(|inner| headers.push(headers::DRAIN_KEY, inner));
     }
     // All records of a key are in one partition, so that they are drained in their order.
     let outer = format!("{}/{}", key.tenant, key.id).into();
-    OutRecord { topic: api.topics.ingest_overflow.as_str().into(), key: Some(outer), value, headers }
+    OutRecord { topic: broker.topics.ingest_overflow.as_str().into(), key: Some(outer), value, headers }
 }
 
 #[cfg(test)]

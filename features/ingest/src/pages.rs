@@ -16,8 +16,10 @@ use axum::{Extension, Json, Router};
 use http::HeaderMap;
 use http::header::HOST;
 use serde::Deserialize;
+use std::sync::Arc;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin,
 };
@@ -172,7 +174,7 @@ fn base_url(public_url: &str, headers: &HeaderMap) -> String {
 
 /// `GET /console/public-keys`: the list and the form of a new key.
 async fn show_keys(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(ingest): IngestExtension,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
@@ -181,9 +183,9 @@ async fn show_keys(
     let access = signed.access;
     let only_app = access.only_app().map(str::to_owned);
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let found = find_keys(&api, &access, &query).await?;
+    let found = find_keys(&storage, &access, &query).await?;
     let ids: Vec<String> = found.items.iter().map(|key| key.id.clone()).collect();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let versions = list_key_versions(&mut tx, &ids, SHOWN_VERSIONS).await?;
     let today = read_today(&mut tx, &ids, access.only_app()).await?;
     let erasures = list_erasures(&mut tx, &ids).await?;
@@ -202,7 +204,7 @@ async fn show_keys(
 
 /// `POST /console/public-keys`: makes a key and shows the list.
 async fn create_key(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -212,7 +214,7 @@ async fn create_key(
         name: form.field_text("name"),
         apps: apps.map(|app| AppPattern(app.to_owned())).collect(),
     };
-    let _ = create_public_key(api, signed.access, JsonBody(new)).await?;
+    let _ = create_public_key(storage, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 
@@ -225,14 +227,14 @@ struct KeyAction {
 
 /// `POST /console/public-keys/{id}/{action}`: `activate`, `retire`, `close`, `erase`. To close a key takes its id once more.
 async fn change_key(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     ingest: IngestExtension,
     signed: SignedIn<TenantAdmin>,
     Path(path): Path<KeyAction>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     if path.action == "erase" {
-        return erase_reports(api, signed.access, path.id, &form).await;
+        return erase_reports(storage, signed.access, path.id, &form).await;
     }
     let state = match path.action.as_str() {
         "activate" => IngestKeyState::Active,
@@ -245,13 +247,13 @@ async fn change_key(
         _ => return Err(Problem::new(Kind::NotFound, "public keys have no such action")),
     };
     let change = JsonBody(IngestKeyChange { state });
-    let Json(_) = change_public_key(api, ingest, signed.access, Path(path.id), change).await?;
+    let Json(_) = change_public_key(storage, ingest, signed.access, Path(path.id), change).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 
 /// Requests the erasure of what came with a key. The box has to be ticked.
 async fn erase_reports(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     id: String,
     form: &SentForm,
@@ -265,7 +267,7 @@ async fn erase_reports(
         to: text("to").map(|to| read_time("to", &to)).transpose()?,
         version: text("version"),
     };
-    let _ = erase_public_key_reports(api, access, Path(id), JsonBody(new)).await?;
+    let _ = erase_public_key_reports(storage, access, Path(id), JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 

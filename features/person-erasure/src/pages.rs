@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Api, JsonBody, Kind, PageQuery, Problem, Query, TenantAdmin};
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, counted, escaping, filters, render_html};
 use unslide_store::erasure_requests::ErasureState;
@@ -56,12 +58,12 @@ fn describe_removed(erasure: &PersonErasure) -> String {
 
 /// `GET /console/person-erasures`: the form, and the erasures so far.
 async fn show_erasures(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = list_person_erasures(State(api), signed.access, Query(query)).await?;
+    let Json(found) = list_person_erasures(State(storage), signed.access, Query(query)).await?;
     render_html(&ErasuresPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Erasure"),
         erasures: found.items,
@@ -71,7 +73,7 @@ async fn show_erasures(
 
 /// `POST /console/person-erasures`: requests an erasure. The box has to be ticked.
 async fn begin_erasure(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -81,6 +83,6 @@ async fn begin_erasure(
     let kind = PersonKind::parse(&form.field_text("kind"))
         .ok_or_else(|| Problem::new(Kind::InvalidBody, "kind: user, installation or session"))?;
     let new = NewPersonErasure { kind, id: form.field_text("id") };
-    let _ = erase_person(api, signed.access, JsonBody(new)).await?;
+    let _ = erase_person(storage, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }

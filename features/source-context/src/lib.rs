@@ -36,8 +36,8 @@ const SOURCES: SourceFeature = SourceFeature {
     bundle_magic: unslide_source_context_formats::BUNDLE_MAGIC,
     bundle_bytes: unslide_source_context_formats::MAX_BUNDLE_BYTES,
     is_enabled: store::is_enabled,
-    store_bundle: |api, upload| Box::pin(receive::store_bundle(api, upload)),
-    find_lines: |api, scope, positions| Box::pin(lines::find_lines(api, scope, positions)),
+    store_bundle: |storage, upload| Box::pin(receive::store_bundle(storage, upload)),
+    find_lines: |storage, scope, positions| Box::pin(lines::find_lines(storage, scope, positions)),
     file_page: pages::FILE_PATH,
 };
 

@@ -2,7 +2,8 @@
 
 use crate::store::{self, StoredBundle, bundle_key};
 use std::collections::BTreeMap;
-use unslide_api::feature::Api;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Problem, reserve_bytes};
 use unslide_api::feature::sources::{SourceLines, SourcePosition, SourceScope};
 use unslide_model::DebugId;
@@ -17,7 +18,7 @@ const MAX_BUNDLES: usize = 8;
 /// # Errors
 /// A server does not answer, or no bytes are left for a bundle.
 pub async fn find_lines(
-    api: Api,
+    storage: Arc<Storage>,
     scope: SourceScope,
     positions: Vec<SourcePosition>,
 ) -> Result<SourceLines, Problem> {
@@ -26,28 +27,28 @@ pub async fn find_lines(
         by_image.entry(position.debug_id).or_default().push(position);
     }
     let debug_ids: Vec<Uuid> = by_image.keys().map(|id| id.uuid()).collect();
-    let mut tx = api.tenant(&scope.tenant).await?;
+    let mut tx = storage.tenant(&scope.tenant).await?;
     let bundles = store::find_bundles(&mut tx, &debug_ids, &scope.app, scope.only_app.as_deref()).await?;
     tx.rollback();
     let mut lines = SourceLines::default();
     for bundle in bundles.into_iter().take(MAX_BUNDLES) {
         let wanted = by_image.remove(&bundle.debug_id).unwrap_or_default();
-        lines = read_lines(&api, &scope, &bundle, wanted, lines).await?;
+        lines = read_lines(&storage, &scope, &bundle, wanted, lines).await?;
     }
     Ok(lines)
 }
 
 /// Adds the lines of one bundle.
 async fn read_lines(
-    api: &Api,
+    storage: &Storage,
     scope: &SourceScope,
     bundle: &StoredBundle,
     wanted: Vec<SourcePosition>,
     mut lines: SourceLines,
 ) -> Result<SourceLines, Problem> {
-    let reservation = reserve_bytes(&api.permits, &scope.tenant, bundle.size)?;
+    let reservation = reserve_bytes(&storage.capacity.permits, &scope.tenant, bundle.size)?;
     let key = bundle_key(&scope.tenant, bundle.object_id);
-    let Some(object) = api.objects.get(&key, MAX_BUNDLE_BYTES).await? else { return Ok(lines) };
+    let Some(object) = storage.objects.get(&key, MAX_BUNDLE_BYTES).await? else { return Ok(lines) };
     let work = move || {
         let _reservation = reservation;
         let mut by_path: BTreeMap<String, Vec<SourcePosition>> = BTreeMap::new();
@@ -65,5 +66,5 @@ async fn read_lines(
         }
         lines
     };
-    Ok(api.cpu.run_for(&scope.tenant, work).await?)
+    Ok(storage.capacity.cpu.run_for(&scope.tenant, work).await?)
 }

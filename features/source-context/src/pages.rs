@@ -6,6 +6,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Api, JsonBody, Kind, Problem, Query, ReservedAnswer, SymbolsDownload, TenantAdmin, parse_parameter,
 };
@@ -34,18 +36,21 @@ struct SourcesPage {
     setting: SourceSetting,
 }
 
-async fn show_switch(api: State<Api>, signed: SignedIn<TenantAdmin>) -> Result<Response, Problem> {
-    let Json(setting) = get_sources(api, signed.access).await?;
+async fn show_switch(
+    storage: State<Arc<Storage>>,
+    signed: SignedIn<TenantAdmin>,
+) -> Result<Response, Problem> {
+    let Json(setting) = get_sources(storage, signed.access).await?;
     render_html(&SourcesPage { shell: Shell::for_viewer(signed.viewer, crate::NAME, "Sources"), setting })
 }
 
 async fn change_switch(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let new = SourceSwitch { enabled: form.has_field("enabled") };
-    let _ = set_sources(api, signed.access, JsonBody(new)).await?;
+    let _ = set_sources(storage, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(SOURCES_PATH).into_response())
 }
 
@@ -65,7 +70,7 @@ struct FileLine {
 }
 
 async fn show_file(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<SymbolsDownload>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -73,7 +78,7 @@ async fn show_file(
     let path = state.get("path").unwrap_or_default().to_owned();
     let own: Option<u64> = state.parse_number("line")?;
     let ReservedAnswer { bytes, mut reservation } =
-        load_source(&api, &signed.access, debug_id, path.clone()).await?;
+        load_source(&storage, &signed.access, debug_id, path.clone()).await?;
     if bytes.len() > MAX_SHOWN_BYTES {
         let detail = format!(
             "the source file has {} bytes, and a page shows {MAX_SHOWN_BYTES}; GET /v1/symbols/{debug_id}/source returns it",
@@ -96,5 +101,5 @@ async fn show_file(
         reservation.reserve_more(html.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: html.into(), reservation })
     };
-    Ok(html_answer(api.cpu.run_for(signed.access.tenant(), work).await??))
+    Ok(html_answer(storage.capacity.cpu.run_for(signed.access.tenant(), work).await??))
 }

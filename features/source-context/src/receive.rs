@@ -4,7 +4,8 @@
 
 use crate::store::{self, NewBundle, bundle_key};
 use sha2::{Digest, Sha256};
-use unslide_api::feature::Api;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Kind, Problem};
 use unslide_api::feature::sources::{SourceBundleUpload, StoredSources};
 use unslide_api::feature::upload::{check_symbol_quota, remove_object};
@@ -17,9 +18,12 @@ use unslide_store::{Uuid, segments, usage};
 ///
 /// # Errors
 /// [`Kind::InvalidUpload`] for bytes that are no bundle within the limits, [`Kind::SymbolQuota`], or a server fails.
-pub async fn store_bundle(api: Api, upload: SourceBundleUpload) -> Result<StoredSources, Problem> {
+pub async fn store_bundle(
+    storage: Arc<Storage>,
+    upload: SourceBundleUpload,
+) -> Result<StoredSources, Problem> {
     let SourceBundleUpload { tenant, app, symbol_bytes, bytes, reservation } = upload;
-    let mut tx = api.tenant(&tenant).await?;
+    let mut tx = storage.tenant(&tenant).await?;
     let is_enabled = store::is_enabled(&mut tx).await?;
     tx.rollback();
     if !is_enabled {
@@ -38,9 +42,9 @@ pub async fn store_bundle(api: Api, upload: SourceBundleUpload) -> Result<Stored
             files: parsed.count_files(),
         })
     };
-    let bundle = api.cpu.run_for(&tenant, bundle).await??;
+    let bundle = storage.capacity.cpu.run_for(&tenant, bundle).await??;
     let stored = StoredSources::Stored(bundle.files);
-    let mut tx = api.tenant(&tenant).await?;
+    let mut tx = storage.tenant(&tenant).await?;
     if store::renew_bundle(&mut tx, &bundle).await? {
         tx.commit().await?;
         return Ok(stored);
@@ -49,26 +53,26 @@ pub async fn store_bundle(api: Api, upload: SourceBundleUpload) -> Result<Stored
     let key = bundle_key(&tenant, object_id);
     segments::condemn_objects(&mut tx, &[key.to_string()]).await?;
     tx.commit().await?;
-    api.objects.put(&key, bytes, &Put::default()).await?;
+    storage.objects.put(&key, bytes, &Put::default()).await?;
     drop(reservation);
-    let recorded = record_bundle(&api, &tenant, &bundle, object_id, symbol_bytes).await;
+    let recorded = record_bundle(&storage, &tenant, &bundle, object_id, symbol_bytes).await;
     if recorded.is_err() {
-        remove_object(&api, &key).await;
+        remove_object(&storage, &key).await;
     }
     recorded.map(|()| stored)
 }
 
 async fn record_bundle(
-    api: &Api,
+    storage: &Storage,
     tenant: &TenantId,
     bundle: &NewBundle,
     object_id: Uuid,
     symbol_bytes: Option<u64>,
 ) -> Result<(), Problem> {
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let used = usage::hold_symbols(&mut tx).await?;
     if let Some(limit) = symbol_bytes {
-        check_symbol_quota(api, used, bundle.size, limit)?;
+        check_symbol_quota(&storage.capacity, used, bundle.size, limit)?;
     }
     store::add_bundle(&mut tx, bundle, object_id).await?;
     Ok(tx.commit().await?)

@@ -7,7 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 use serde::Deserialize;
+use std::sync::Arc;
 use unslide_api::feature::Api;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Path, Problem, Query, SymbolsDownload, problems};
 use unslide_model::DebugId;
 use utoipa::IntoParams;
@@ -56,7 +58,7 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
         (status = 304, description = "The client has the file with this `If-None-Match`."), Failures),
     security(("key" = ["symbols:download"])))]
 pub async fn get_symbol_file(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(server): ServerExtension,
     access: Access<SymbolsDownload>,
     Path(debug_id): Path<DebugId>,
@@ -68,6 +70,6 @@ pub async fn get_symbol_file(
         Some(SymbolFileKind::Dsym) => DSYM_KINDS,
         Some(SymbolFileKind::Executable) => EXECUTABLE_KINDS,
     };
-    let file = find_for_download(&api, &server, &access, &debug_id, kinds).await?;
-    answer_file(&api, &access, &file, &headers).await
+    let file = find_for_download(&storage, &server, &access, &debug_id, kinds).await?;
+    answer_file(&storage, &access, &file, &headers).await
 }

@@ -5,6 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Api, Problem, Query, ReportsRead};
 use unslide_site::{
     FilterBar, PageState, Shell, SignedIn, Template, app_select, build_link, escaping, filters,
@@ -43,13 +45,13 @@ impl CoveragePage {
 
 /// `GET /console/system-symbols`: the coverage, the builds that lack most first.
 async fn show_coverage(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let days = u32::try_from(state.chart_days()).unwrap_or(1);
     let query = CoverageQuery { days: Some(days), app: state.get_text("app") };
-    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let mut tx = storage.tenant(signed.access.tenant()).await?;
     let app = app_select(&mut tx, &signed.access, &state).await?;
     tx.rollback();
     let bar = FilterBar {
@@ -57,7 +59,7 @@ async fn show_coverage(
         selects: vec![app, period_select(&state)],
         ..FilterBar::default()
     };
-    let Json(coverage) = get_system_symbol_coverage(State(api), signed.access, Query(query)).await?;
+    let Json(coverage) = get_system_symbol_coverage(State(storage), signed.access, Query(query)).await?;
     render_html(&CoveragePage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "System symbols").with_bar(bar),
         coverage,

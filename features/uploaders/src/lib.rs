@@ -103,7 +103,7 @@ fn for_api(config: Config) -> ApiFeature {
         }],
         uploads: protocol_routes(config, &assembler),
         tag: ("", ""),
-        start: Some(Arc::new(move |api, host| Ok(assembler.start_work(api, host)))),
+        start: Some(Arc::new(move |api, host| Ok(assembler.start_work(&api.symbolication, host)))),
         ..ApiFeature::new(NAME, "")
     }
 }

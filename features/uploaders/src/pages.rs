@@ -9,6 +9,8 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use std::sync::Arc;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Api, JsonBody, PageQuery, Problem, Query, TenantAdmin};
 use unslide_api::feature::site::{CreatedKey, NewKeyBody, create_key, list_keys};
 use unslide_feature::TokenRequest;
@@ -56,7 +58,7 @@ struct NewUploaderKeyPage {
 
 /// `GET /console/uploaders`: the keys in force that upload, and the lines with placeholders for a key.
 async fn show_keys(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(public_url): Extension<PublicUrl>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
@@ -64,8 +66,8 @@ async fn show_keys(
 ) -> Result<Response, Problem> {
     let access: Access<TenantAdmin> = signed.access;
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
-    let now = api.clock.now();
+    let Json(found) = list_keys(State(storage.clone()), access.clone(), Query(query)).await?;
+    let now = storage.clock.now();
     let uploads = |key: &ApiKey| {
         let is_in_force = key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now);
         is_in_force && key.scopes.contains(&Scope::SymbolsWrite)
@@ -92,7 +94,7 @@ async fn show_keys(
 
 /// `POST /console/uploaders`: makes a key of a pipeline, and shows its lines only once.
 async fn create_from_form(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(public_url): Extension<PublicUrl>,
     signed: SignedIn<TenantAdmin>,
     headers: HeaderMap,
@@ -108,8 +110,8 @@ async fn create_from_form(
         app: app.clone(),
         expires_at: None,
     };
-    let issued_at = api.clock.now().unix_timestamp();
-    let (_, Json(made)) = create_key(State(api), signed.access, JsonBody(new)).await?;
+    let issued_at = keys.storage.clock.now().unix_timestamp();
+    let (_, Json(made)) = create_key(State(keys), signed.access, JsonBody(new)).await?;
     let request = TokenRequest { key: &made.text, tenant: &tenant, url: &url, issued_at };
     let sentry_token = (SENTRY_TOKEN.write)(&request).map_err(Problem::internal)?;
     let target = PipelineTarget {

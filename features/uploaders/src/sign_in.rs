@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{SymbolsWrite, admit_request, authenticate_key};
 use unslide_api::problem::Problem;
@@ -14,9 +14,9 @@ use unslide_api::problem::Problem;
 /// [`Kind::Unauthorized`](unslide_api::problem::Kind::Unauthorized) for an unknown key,
 /// [`Kind::InsufficientScope`](unslide_api::problem::Kind::InsufficientScope) for one without `symbols:write`, or the
 /// tenant is suspended or busy.
-pub async fn sign_in(api: &Api, parts: &Parts, key: &str) -> Result<Access<SymbolsWrite>, Problem> {
-    let principal = authenticate_key(&parts.extensions, api, key).await?;
-    admit_request(parts, api, principal, &parts.method)
+pub async fn sign_in(keys: &Keys, parts: &Parts, key: &str) -> Result<Access<SymbolsWrite>, Problem> {
+    let principal = authenticate_key(&parts.extensions, keys, key).await?;
+    admit_request(parts, &keys.capacity, principal, &parts.method)
 }
 
 /// Returns the token in `Authorization: Bearer …`, or an empty text.

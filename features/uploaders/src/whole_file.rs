@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use futures::Stream;
 use std::time::Duration;
-use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{AcceptedFile, File, Permit, SymbolsWrite, UploadQuota, receive_file};
 use unslide_api::problem::{Kind, Problem};
@@ -27,11 +28,11 @@ pub struct FileSender {
 
 impl FileSender {
     /// Returns the sender to which a key belongs.
-    pub fn from_access(api: &Api, access: &Access<SymbolsWrite>) -> FileSender {
+    pub fn from_access(capacity: &Capacity, access: &Access<SymbolsWrite>) -> FileSender {
         FileSender {
             owner: access.symbol_owner(),
             app: access.only_app().map(str::to_owned),
-            quota: UploadQuota::from_access(api, access),
+            quota: UploadQuota::from_access(capacity, access),
         }
     }
 
@@ -41,7 +42,7 @@ impl FileSender {
     /// The bytes are invalid or too many, or a server fails.
     pub async fn send_file(
         &self,
-        api: &Api,
+        storage: &Storage,
         name: Option<&str>,
         pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
     ) -> Result<AcceptedFile, Problem> {
@@ -52,7 +53,7 @@ impl FileSender {
             announced: None,
             may: self.quota,
         };
-        receive_file(api, file, pieces).await
+        receive_file(storage, file, pieces).await
     }
 }
 
@@ -60,16 +61,19 @@ impl FileSender {
 ///
 /// # Errors
 /// [`Kind::TenantBusy`] after ten seconds.
-pub async fn acquire_upload_permit(api: &Api, access: &Access<SymbolsWrite>) -> Result<Permit, Problem> {
-    acquire_tenant_permit(api, access.tenant()).await
+pub async fn acquire_upload_permit(
+    capacity: &Capacity,
+    access: &Access<SymbolsWrite>,
+) -> Result<Permit, Problem> {
+    acquire_tenant_permit(capacity, access.tenant()).await
 }
 
 /// Does the same as [`acquire_upload_permit`] for a request without a key.
 ///
 /// # Errors
 /// [`Kind::TenantBusy`] after ten seconds.
-pub async fn acquire_tenant_permit(api: &Api, tenant: &TenantId) -> Result<Permit, Problem> {
-    let permit = api.permits.uploads.acquire(tenant, 1);
+pub async fn acquire_tenant_permit(capacity: &Capacity, tenant: &TenantId) -> Result<Permit, Problem> {
+    let permit = capacity.permits.uploads.acquire(tenant, 1);
     tokio::time::timeout(UPLOAD_PERMIT_TIMEOUT, permit).await.map_err(|_| {
         let detail = format!(
             "all uploads of the tenant are in use; none ended within {} s",

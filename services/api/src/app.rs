@@ -1,21 +1,21 @@
 //! The application: routes and layers, the same for production and tests.
 
+use crate::feature::ApiFeature;
 use crate::feature::calls::OperationCalls;
-use crate::feature::{ApiFeature, lists};
+use crate::http::documents::OpenApiText;
 use crate::http::observe::{bound_load, observe_request, panic_response};
-use crate::http::problem::{Kind, Problem, pages};
 use crate::http::time_limit::bound_time;
-use crate::http::{compress, documents};
-use crate::limits::answers;
-use crate::list_tables::all_tables;
+use crate::http::{answers, compress, documents};
+use crate::lists::{all_tables, delegate_to_feature};
 use crate::openapi;
 use crate::openapi::self_contained::render_document;
 use crate::operations::{
     apps, audit_log, dead_letters, group_views, grouping_rules, groups, keys, reports, reprocess, search,
     sessions, symbols, tenants,
 };
+use crate::problem::{Kind, Problem, pages};
 use crate::requests::wait::LONGEST_WAIT;
-use crate::state::Api;
+use crate::state::{Api, ApiParts};
 use axum::extract::State;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -27,13 +27,15 @@ use serde_json::Value;
 use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
+use unslide_runtime::Shutdown;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-pub fn build_app(api: Api) -> Router {
-    let (operations, _) = build_operations(&api).split_for_parts();
+/// Builds the application. `document` is the text of its OpenAPI document.
+pub fn build_app(api: Api, features: &[ApiFeature], document: OpenApiText) -> Router {
+    let (operations, _) = build_operations(&api, features).split_for_parts();
     let plain = Router::new()
-        .route("/openapi.json", get(documents::get_openapi))
+        .route("/openapi.json", get(documents::get_openapi).layer(Extension(document)))
         .route("/schemas/{name}", get(documents::get_schema))
         .route("/docs", get(documents::reading_page))
         .route("/problems", get(pages::render_list))
@@ -42,51 +44,53 @@ pub fn build_app(api: Api) -> Router {
     let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let no_sniff =
         SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let limit = Duration::from_secs(api.limits.request_seconds);
+    let limit = Duration::from_secs(api.parts().capacity.limits.request_seconds);
     let mut outside = Router::new();
-    for feature in &api.features {
+    for feature in features {
         outside = outside.merge(feature.routes.clone());
     }
-    let sites: Vec<_> = api.features.iter().filter_map(|feature| feature.site).collect();
+    let sites: Vec<_> = features.iter().filter_map(|feature| feature.site).collect();
     let mut site = Router::new();
     for build_site in &sites {
-        site = site.merge(build_site(&api));
+        site = site.merge(build_site(&api, features));
     }
     if sites.is_empty() {
         site = site.route("/", get(|| async { Redirect::temporary("/docs") }));
     }
     let calls = Extension(call_operations(&api, operations.clone()));
+    let parts = api.parts();
     let requests = operations
         .merge(outside.layer(from_fn_with_state(limit, bound_time)).layer(calls))
         .layer(no_store)
         .merge(plain)
         .merge(site)
         .fallback(|| async { Problem::from_kind(Kind::NotFound).into_response() })
-        .layer(from_fn_with_state(api.clone(), answers::account_response))
+        .layer(from_fn_with_state(parts.capacity.clone(), answers::account_response))
         .layer(compress::compression_layer())
         .layer(from_fn(answers::hold_reservations))
-        .layer(from_fn_with_state(api.clone(), bound_load))
+        .layer(from_fn_with_state(parts.capacity.clone(), bound_load))
         .layer(CatchPanicLayer::custom(panic_response))
-        .layer(from_fn_with_state(api.clone(), observe_request));
+        .layer(from_fn_with_state(parts.observer.clone(), observe_request));
     // A balancer is no client: its checks are answered under any load, and their 503 is no failed request.
     requests.route("/readyz", get(readyz)).layer(no_sniff).with_state(api)
 }
 
 /// Returns the operations for features that call them from within, with the layers that a request over the network has.
 fn call_operations(api: &Api, operations: Router<Api>) -> OperationCalls {
+    let parts = api.parts();
     let operations = operations
         .fallback(|| async { Problem::from_kind(Kind::NotFound).into_response() })
-        .layer(from_fn_with_state(api.clone(), answers::account_response))
+        .layer(from_fn_with_state(parts.capacity.clone(), answers::account_response))
         .layer(from_fn(answers::hold_reservations))
-        .layer(from_fn_with_state(api.clone(), bound_load))
+        .layer(from_fn_with_state(parts.capacity.clone(), bound_load))
         .layer(CatchPanicLayer::custom(panic_response))
-        .layer(from_fn_with_state(api.clone(), observe_request));
+        .layer(from_fn_with_state(parts.observer.clone(), observe_request));
     OperationCalls::new(operations.with_state(api.clone()))
 }
 
 /// Tells load balancers whether to send requests here. The admin port shows which dependencies answer.
-async fn readyz(State(api): State<Api>) -> Response {
-    match api.shutdown.is_announced() {
+async fn readyz(State(shutdown): State<Shutdown>) -> Response {
+    match shutdown.is_announced() {
         false => "ok\n".into_response(),
         true => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
     }
@@ -126,15 +130,16 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
         document.merge(feature.uploads.clone().into_openapi());
         document.merge(feature.operations.clone().into_openapi());
     }
-    let tables: Vec<_> = all_tables(features).collect();
-    for forms in lists::list_forms(features) {
+    let tables: Vec<_> = all_tables(features.iter().map(|feature| feature.tables)).collect();
+    for forms in features.iter().filter_map(|feature| feature.forms) {
         (forms.document)(&mut document, &tables);
     }
     document
 }
 
-fn build_operations(api: &Api) -> OpenApiRouter<Api> {
-    let limits = &api.limits;
+fn build_operations(api: &Api, features: &[ApiFeature]) -> OpenApiRouter<Api> {
+    let ApiParts { capacity, lists, .. } = api.parts();
+    let limits = &capacity.limits;
     let within = |seconds| from_fn_with_state(Duration::from_secs(seconds), bound_time);
     let mut answering = OpenApiRouter::new()
         .merge(symbols::symbol_routes())
@@ -148,12 +153,12 @@ fn build_operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(keys::key_routes())
         .merge(audit_log::audit_log_routes())
         .merge(dead_letters::dead_letter_routes());
-    for feature in &api.features {
+    for feature in features {
         answering = answering.merge(feature.operations.clone());
     }
     answering = answering.layer(within(limits.request_seconds));
-    for forms in lists::list_forms(&api.features) {
-        answering = answering.layer(from_fn_with_state((api.clone(), forms), lists::delegate_to_feature));
+    for forms in &lists.forms {
+        answering = answering.layer(from_fn_with_state((lists.clone(), *forms), delegate_to_feature));
     }
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
@@ -165,7 +170,7 @@ fn build_operations(api: &Api) -> OpenApiRouter<Api> {
         .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload limits its own time, and cleans up at its end.
     let mut uploads = symbols::upload_routes();
-    for feature in &api.features {
+    for feature in features {
         uploads = uploads.merge(feature.uploads.clone());
     }
     answering.merge(waiting).merge(announcing).merge(uploads)

@@ -3,6 +3,8 @@
 //! A request passes, from the outside in: a connection, an id, a span, counters and the rendering of errors
 //! (`http`), bounds on load and memory (`limits`), its key and scope (`requests`), and then one file under
 //! `operations`. Every error is a [`problem::Problem`], and only [`problem`] turns one into HTTP.
+//!
+//! The state of the operations has parts by subject (`state`). An operation takes the part that it uses.
 
 mod app;
 mod background;
@@ -11,17 +13,20 @@ pub mod entropy;
 pub mod feature;
 mod http;
 mod limits;
-mod list_tables;
+mod lists;
 mod metrics;
 mod openapi;
 mod operations;
+mod panels;
+pub mod problem;
 mod reports;
 mod requests;
 mod run;
 mod state;
+mod storage;
 mod uploads;
 
-pub use crate::http::problem;
 pub use app::{build_app, build_document};
-pub use config::{Config, RequestLimits, Settings, Signing};
+pub use config::{Config, Settings, Signing};
+pub use limits::request_limits::RequestLimits;
 pub use run::{ApiFeatures, Error, bind_listener, build_api, run, run_on};

@@ -3,7 +3,7 @@
 pub mod self_contained;
 
 use crate::feature::ApiFeature;
-use crate::http::problem::ProblemDetails;
+use crate::problem::ProblemDetails;
 use crate::requests::access::Reach;
 use crate::state::Api;
 use axum::Extension;

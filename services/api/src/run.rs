@@ -9,13 +9,23 @@ use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
 use crate::http::TrustedProxies;
+use crate::http::documents::OpenApiText;
+use crate::http::observe::RequestObserver;
 use crate::http::server::{ConnectionSettings, serve};
+use crate::http::spans::RequestTraces;
 use crate::http::trace::Ids;
+use crate::limits::capacity::Capacity;
 use crate::limits::permits::Permits;
+use crate::lists::{Lists, all_tables};
 use crate::metrics::{ConnectionMetrics, Metrics};
+use crate::panels::Panels;
 use crate::reports::rules_cache::RulesCache;
+use crate::reports::symbolication::Symbolication;
+use crate::requests::broker::Broker;
+use crate::requests::keys::Keys;
 use crate::requests::refused::KeptValues;
-use crate::state::{Api, Inner};
+use crate::state::{Api, ApiParts};
+use crate::storage::Storage;
 use futures::future::join_all;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -132,6 +142,9 @@ pub async fn run_on(
         let serving = asked.load(Ordering::Relaxed);
         async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
     });
+    // A part of it that is no JSON is found before the service is ready.
+    let document = OpenApiText(build_document(&features.features)?.to_string().into());
+    let of_features = features.features.clone();
     let (api, noting) = build_api(&config, features, &host).await?;
     serving.store(true, Ordering::Relaxed);
     if let Ok(address) = listener.local_addr() {
@@ -139,11 +152,12 @@ pub async fn run_on(
     }
     // A little less than the host allows, so that the connections to the servers are closed in order.
     let drain = host.shutdown.drain_timeout().mul_f32(0.9);
-    serve(listener, build_app(api.clone()), settings, host.shutdown.wait_until_begun(), drain).await;
-    api.producer.flush(host.shutdown.drain_timeout() / 20).await;
+    let app = build_app(api.clone(), &of_features, document);
+    serve(listener, app, settings, host.shutdown.wait_until_begun(), drain).await;
+    api.parts().broker.producer.flush(host.shutdown.drain_timeout() / 20).await;
     let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, noting).await;
     // Tasks that still wait for a connection have been cut off by now.
-    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, api.store.close()).await;
+    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, api.parts().storage.store.close()).await;
     Ok(())
 }
 
@@ -158,78 +172,58 @@ pub async fn build_api(
     host: &Host,
 ) -> Result<(Api, JoinHandle<()>), Error> {
     let ApiFeatures { hooks, readers, features, analyses } = features;
-    let mut limits = config.api.limits.clone();
-    limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
-    let mut postgres = config.postgres.clone();
-    // No request waits for the database longer than its own time limit.
-    postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
-    let store = startup::reach_dependency(host, "postgres", StoreError::is_connection, || {
-        Store::connect(&postgres, host.clock.clone())
-    });
-    let store = store.await?.with_hooks(&hooks);
-    let objects = ObjectStore::s3(&config.objects).await;
-    let producer = Producer::new(&config.kafka)?;
-    let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
-        .with_limits(config.symcaches.clone());
-    let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
-    // Requests are served before the events are read. Until then, entries of the last run are compared before
-    // they are used.
-    symcaches.missed_events();
-    let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let metrics = Metrics::new(&host.metrics)?;
-    let key_cache = KeyCache::new(Duration::from_secs(config.api.key_outage_seconds));
-    let refreshing = key_cache.start_refresh(store.clone(), host.shutdown.token().clone());
-    let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
-    let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
-    let (for_events, topic) = (symcaches.clone(), config.kafka.topic_names().symbol_events);
-    let symbol_events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
-        event.read_value(|value| for_events.take_event(value.as_deref()));
-    })?;
-    let api = Api::new(Inner {
-        deleted_tenants: deleted_tenants::forget_deleted_tenants(
-            &config.kafka,
-            host.clock.clone(),
-            symcaches.clone(),
-        )?,
-        symbol_events,
-        symcaches,
-        key_cache,
-        rules_cache: RulesCache::default(),
-        kept_values: KeptValues::default(),
-        key_uses,
-        report_units: Arc::default(),
-        symbolication_units: Arc::default(),
-        topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
-        kafka: config.kafka.clone(),
-        topics: config.kafka.topic_names(),
-        cpu: host.cpu.clone(),
-        clock: store.clock().clone(),
-        metrics,
-        ids: Ids::default(),
-        tracer: host.tracer.clone(),
-        entropy: Entropy::default(),
-        permits,
+    let storage = Arc::new(connect_storage(config, &hooks, metrics.clone(), host).await?);
+    let capacity = storage.capacity.clone();
+    let (stop, store) = (host.shutdown.token(), &storage.store);
+    let (uses, noting) = KeyUses::start(store.clone(), stop.clone());
+    let cache = KeyCache::new(Duration::from_secs(config.api.key_outage_seconds));
+    let refreshing = cache.start_refresh(store.clone(), stop.clone());
+    let (symcaches, cache_updates) = open_symcaches(config, storage.objects.clone(), host)?;
+    let api = Api::new(ApiParts {
+        keys: Arc::new(Keys {
+            storage: storage.clone(),
+            capacity: capacity.clone(),
+            cache,
+            uses,
+            entropy: Entropy::default(),
+        }),
+        symbolication: Arc::new(Symbolication {
+            storage: storage.clone(),
+            capacity: capacity.clone(),
+            symcaches,
+            rules_cache: RulesCache::default(),
+            readers,
+            analyses,
+            sources: features.iter().find_map(|feature| feature.sources),
+            cache_updates,
+        }),
+        broker: Arc::new(build_broker(config, storage.clone(), host)?),
+        lists: Arc::new(Lists {
+            capacity: capacity.clone(),
+            tables: all_tables(features.iter().map(|feature| feature.tables)).collect(),
+            forms: features.iter().filter_map(|feature| feature.forms).collect(),
+        }),
+        panels: Arc::new(Panels(features.iter().filter_map(|feature| feature.show_panel).collect())),
+        observer: Arc::new(RequestObserver {
+            traces: RequestTraces {
+                ids: Ids::default(),
+                tracer: host.tracer.clone(),
+                clock: storage.clock.clone(),
+            },
+            metrics,
+            logs_requests: config.api.log_requests,
+        }),
         shutdown: host.shutdown.clone(),
-        openapi: build_document(&features)?.to_string().into(),
-        store,
-        objects,
-        producer,
-        readers,
-        analyses,
-        features,
-        // A key that cannot be used was refused with the configuration.
-        signer: config.api.signing.build_signer().unwrap_or_default(),
-        tenants: config.tenants.clone(),
-        retention: config.indexer,
-        limits,
-        logs_requests: config.api.log_requests,
+        capacity,
+        storage,
     });
     register_sampled(&host.metrics, &api)?;
     register_probes(&api, host);
     let mut tasks = vec![noting, refreshing];
-    for feature in &api.features {
+    for feature in &features {
         if let Some(start) = &feature.start {
-            let started = start(&api, host);
+            let started = start(api.parts(), host);
             tasks.push(started.map_err(|source| Error::Feature { name: feature.name, source })?);
         }
     }
@@ -239,36 +233,111 @@ pub async fn build_api(
     Ok((api, noting))
 }
 
+/// Connects to the database and to object storage, with the capacity of this process for both.
+async fn connect_storage(
+    config: &Config,
+    hooks: &[StoreHook],
+    metrics: Metrics,
+    host: &Host,
+) -> Result<Storage, Error> {
+    let mut limits = config.api.limits.clone();
+    limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
+    let mut postgres = config.postgres.clone();
+    // No request waits for the database longer than its own time limit.
+    postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
+    let store = startup::reach_dependency(host, "postgres", StoreError::is_connection, || {
+        Store::connect(&postgres, host.clock.clone())
+    });
+    let store = store.await?.with_hooks(hooks);
+    let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
+    let clock = store.clock().clone();
+    let capacity = Capacity {
+        permits: Permits::new(&limits, downloads, connections, &metrics.refused),
+        limits,
+        cpu: host.cpu.clone(),
+        tenants: config.tenants.clone(),
+        report_units: Arc::default(),
+        symbolication_units: Arc::default(),
+        refused: metrics.refused.clone(),
+        clock: clock.clone(),
+    };
+    Ok(Storage {
+        store,
+        objects: ObjectStore::s3(&config.objects).await,
+        clock,
+        retention: config.indexer,
+        metrics,
+        capacity: Arc::new(capacity),
+    })
+}
+
+/// Opens the symcaches on this machine's disk, with the readers that keep them up to date.
+fn open_symcaches(
+    config: &Config,
+    objects: ObjectStore,
+    host: &Host,
+) -> Result<(SymcacheCache, [TailReader; 2]), Error> {
+    let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
+        .with_limits(config.symcaches.clone());
+    let symcaches = SymcacheCache::open(cache, objects, host.clock.clone())?;
+    // Requests are served before the events are read. Until then, entries of the last run are compared before
+    // they are used.
+    symcaches.missed_events();
+    let (for_events, topic) = (symcaches.clone(), config.kafka.topic_names().symbol_events);
+    let symbol_events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
+        event.read_value(|value| for_events.take_event(value.as_deref()));
+    })?;
+    let deleted_tenants =
+        deleted_tenants::forget_deleted_tenants(&config.kafka, host.clock.clone(), symcaches.clone())?;
+    Ok((symcaches, [symbol_events, deleted_tenants]))
+}
+
+fn build_broker(config: &Config, storage: Arc<Storage>, host: &Host) -> Result<Broker, Error> {
+    Ok(Broker {
+        capacity: storage.capacity.clone(),
+        metrics: storage.metrics.clone(),
+        storage,
+        producer: Producer::new(&config.kafka)?,
+        // A key that cannot be used was refused with the configuration.
+        signer: config.api.signing.build_signer().unwrap_or_default(),
+        topics: config.kafka.topic_names(),
+        topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
+        settings: config.kafka.clone(),
+        kept_values: KeptValues::default(),
+    })
+}
+
 /// Makes the metrics read the state of the api, its cache, object storage, the database and Kafka's client.
 fn register_sampled(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
-    sampled::register_families(registry, &api.permits, &Permits::PERMIT_STATS)?;
-    sampled::register_families(registry, &api.symcaches, &SymcacheCache::CACHE_STATS)?;
-    sampled::register_families(registry, &api.objects, &ObjectStore::OBJECT_STORE_STATS)?;
-    sampled::register_families(registry, &api.store, &Store::POOL_STATS)?;
-    sampled::register_families(registry, &api.producer, &Producer::PRODUCER_STATS)
+    let ApiParts { capacity, storage, symbolication, broker, .. } = api.parts();
+    sampled::register_families(registry, &capacity.permits, &Permits::PERMIT_STATS)?;
+    sampled::register_families(registry, &symbolication.symcaches, &SymcacheCache::CACHE_STATS)?;
+    sampled::register_families(registry, &storage.objects, &ObjectStore::OBJECT_STORE_STATS)?;
+    sampled::register_families(registry, &storage.store, &Store::POOL_STATS)?;
+    sampled::register_families(registry, &broker.producer, &Producer::PRODUCER_STATS)
 }
 
 /// Registers the three servers and the topics as dependencies. None of them decides whether the service is
 /// ready: without one of them it still serves requests that need only the others.
 fn register_probes(api: &Api, host: &Host) {
-    let asked = api.clone();
+    let asked = api.parts().storage.clone();
     host.health.register_dependency("postgres", move || {
-        let api = asked.clone();
-        async move { api.store.check_writes().await.map_err(|error| format_causes(&error)) }
+        let storage = asked.clone();
+        async move { storage.store.check_writes().await.map_err(|error| format_causes(&error)) }
     });
-    let asked = api.clone();
+    let asked = api.parts().storage.clone();
     host.health.register_dependency("objects", move || {
-        let api = asked.clone();
-        async move { api.objects.check().await.map_err(|error| format_causes(&error)) }
+        let storage = asked.clone();
+        async move { storage.objects.check().await.map_err(|error| format_causes(&error)) }
     });
-    let asked = api.clone();
+    let asked = api.parts().broker.clone();
     host.health.register_dependency("kafka", move || {
-        let api = asked.clone();
+        let broker = asked.clone();
         async move {
-            let probe = api.producer.probe_topic(&api.topics.input, Duration::from_millis(1_500)).await;
+            let probe = broker.producer.probe_topic(&broker.topics.input, Duration::from_millis(1_500)).await;
             probe.map(drop).map_err(|error| format_causes(&error))
         }
     });
-    let topics = api.topics_check.clone();
+    let topics = api.parts().broker.topics_check.clone();
     host.health.register_dependency("topics", move || std::future::ready(topics.last_outcome()));
 }

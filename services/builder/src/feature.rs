@@ -4,8 +4,8 @@ pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
 
 use crate::build::child::{self, ChildError};
-use crate::builder::Builder;
-use crate::deletion::erase;
+use crate::build::resources::BuildResources;
+use crate::deleted_tenants::check_alive;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -72,7 +72,7 @@ pub struct GivenUpJob<'t> {
 
 /// A job of a feature, with what its handler may use.
 pub struct FeatureJob<'b> {
-    builder: &'b Builder,
+    resources: &'b BuildResources,
     pub lease: &'b JobLease,
 }
 
@@ -83,18 +83,18 @@ impl fmt::Debug for FeatureJob<'_> {
 }
 
 impl<'b> FeatureJob<'b> {
-    pub(crate) fn new(builder: &'b Builder, lease: &'b JobLease) -> FeatureJob<'b> {
-        FeatureJob { builder, lease }
+    pub(crate) fn new(resources: &'b BuildResources, lease: &'b JobLease) -> FeatureJob<'b> {
+        FeatureJob { resources, lease }
     }
 
     #[must_use]
     pub fn store(&self) -> &Store {
-        &self.builder.store
+        &self.resources.storage.store
     }
 
     #[must_use]
     pub fn objects(&self) -> &ObjectStore {
-        &self.builder.objects
+        &self.resources.storage.objects
     }
 
     /// Waits for capacity in the work folder for a file of `bytes` and its unpacked contents.
@@ -102,7 +102,7 @@ impl<'b> FeatureJob<'b> {
     /// # Errors
     /// Returns an error if it does not fit, or no capacity becomes free in time.
     pub async fn acquire_room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
-        self.builder.work.acquire_room(bytes, self.builder.places.is_extra(self.lease.id)).await
+        self.resources.work.acquire_room(bytes, self.resources.places.is_extra(self.lease.id)).await
     }
 
     /// Runs a task in a child process in the job's folder, and reads its answer of at most `answer_bytes`.
@@ -118,7 +118,7 @@ impl<'b> FeatureJob<'b> {
     ) -> Result<T, JobFailure> {
         let input = serde_json::to_value(input).map_err(io::Error::from)?;
         let task = Task::Named { name: task.name.to_owned(), input, file_bytes: answer_bytes };
-        child::run_task(self.builder, self.lease, room, task).await.map_err(ChildError::into_failure)
+        child::run_task(self.resources, self.lease, room, task).await.map_err(ChildError::into_failure)
     }
 
     /// Ends a turn of the job with the transaction: the job goes on after the pause, and is over without one.
@@ -142,6 +142,6 @@ impl<'b> FeatureJob<'b> {
     /// # Errors
     /// Returns [`JobFailure::TenantDeleted`], or the database's failure.
     pub async fn hold_tenant(&self, tx: &mut OwnerTx) -> Result<(), JobFailure> {
-        erase::check_alive(tx).await
+        check_alive(tx).await
     }
 }

@@ -8,6 +8,7 @@
 mod build;
 mod builder;
 mod config;
+mod deleted_tenants;
 mod deletion;
 mod failure;
 pub mod feature;
@@ -19,6 +20,7 @@ mod places;
 mod relay;
 mod requests;
 mod run;
+mod storage;
 mod worker;
 
 pub use build::slices::serve_child;

@@ -1,25 +1,7 @@
 //! The builder's metrics.
 
-use crate::build::work_folder::WorkFolder;
 use prometheus::{Error, Gauge, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use unslide_artifacts::ObjectStore;
-use unslide_runtime::{MetricFactory, sampled};
-use unslide_store::Store;
-
-/// Registers the metrics of the work folder and of the clients of the servers.
-///
-/// # Errors
-/// Returns an error if the registry already has metrics of these names.
-pub(crate) fn register_sampled(
-    registry: &Registry,
-    objects: &ObjectStore,
-    store: &Store,
-    work: &WorkFolder,
-) -> Result<(), Error> {
-    sampled::register_families(registry, objects, &ObjectStore::OBJECT_STORE_STATS)?;
-    sampled::register_families(registry, store, &Store::POOL_STATS)?;
-    sampled::register_families(registry, work, &WorkFolder::WORK_FOLDER_STATS)
-}
+use unslide_runtime::MetricFactory;
 
 const JOB_SECONDS_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
 

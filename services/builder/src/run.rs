@@ -1,6 +1,7 @@
 //! Runs the service from start to drain.
 
 use crate::build::memory::MemoryBudget;
+use crate::build::resources::BuildResources;
 use crate::build::work_folder::WorkFolder;
 use crate::builder::Builder;
 use crate::config::{CONCURRENT_BACKFILLS, Config};
@@ -10,8 +11,11 @@ use crate::lost_attempts::LostAttempts;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
 use crate::places::SharedPlaces;
+use crate::relay::resources::RelayResources;
 use crate::relay::{self, maintenance};
 use crate::requests::pace::RequestPace;
+use crate::requests::resources::RequestResources;
+use crate::storage::JobStorage;
 use crate::worker;
 use futures::future::join_all;
 use std::io::ErrorKind;
@@ -20,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_model::format_causes;
-use unslide_runtime::{Host, startup};
+use unslide_runtime::{Host, sampled, startup};
 use unslide_sandbox::child::ChildProgram;
 use unslide_store::jobs::JobKind;
 use unslide_store::{Store, StoreError};
@@ -67,40 +71,56 @@ pub async fn run(
     let store = startup::reach_dependency(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
-    let store = store.await?.with_hooks(&features.hooks);
-    let handlers = || features.features.iter().flat_map(|feature| feature.jobs);
-    let builder = Arc::new(Builder {
+    let storage = JobStorage {
+        store: store.await?.with_hooks(&features.hooks),
         objects: ObjectStore::s3(&config.objects).await,
+    };
+    let handlers = || features.features.iter().flat_map(|feature| feature.jobs);
+    let metrics = Metrics::new(&host.metrics)?;
+    let builder = Arc::new(Builder {
+        build: BuildResources {
+            storage: storage.clone(),
+            work: WorkFolder::new(&config.builder),
+            memory: MemoryBudget::new(&config.builder, handlers().map(|handler| handler.places).sum()),
+            settings: config.builder.clone(),
+            symbol_bytes: config.tenants.symbol_bytes,
+            places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
+            child,
+            derived: features.derived.clone(),
+            metrics: metrics.clone(),
+        },
+        requests: RequestResources {
+            storage: storage.clone(),
+            waking: RequestPace::new(config.builder.wake_per_second),
+            reprocessing: RequestPace::new(REPROCESS_PER_SECOND),
+            readers: features.readers.clone(),
+            shutdown: host.shutdown.clone(),
+        },
         producer: Producer::new(&config.kafka)?,
-        topics: config.kafka.topic_names(),
-        kafka: config.kafka,
-        metrics: Metrics::new(&host.metrics)?,
-        notifications: Notifications::new(),
-        work: WorkFolder::new(&config.builder),
-        memory: MemoryBudget::new(&config.builder, handlers().map(|handler| handler.places).sum()),
-        waking: RequestPace::new(config.builder.wake_per_second),
-        reprocessing: RequestPace::new(REPROCESS_PER_SECOND),
-        symbol_bytes: config.tenants.symbol_bytes,
-        settings: config.builder,
+        relay: RelayResources {
+            storage: storage.clone(),
+            topics: config.kafka.topic_names(),
+            kafka: config.kafka,
+            notifications: Arc::new(Notifications::new()),
+            settings: config.builder,
+            features: features.features.clone(),
+            metrics,
+            shutdown: host.shutdown.clone(),
+        },
         name: format!("builder-{}", std::process::id()),
-        places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
         gate: IsolationGate::default(),
         lost_attempts: LostAttempts::default(),
-        readers: features.readers.clone(),
-        features: features.features.clone(),
-        derived: features.derived.clone(),
-        store,
-        child,
-        host,
+        shutdown: host.shutdown.clone(),
+        storage,
     });
-    crate::metrics::register_sampled(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
-    register_probes(&builder);
+    register_sampled(&host.metrics, &builder)?;
+    let store = &builder.storage.store;
+    register_probes(&builder, &host);
     tracing::info!("the builder is at work");
-    let [builds, wakes, purges, again, reprocess, regroup, erasing, relay] =
-        [(); 8].map(|()| builder.clone());
+    let [builds, wakes, purges, again, reprocess, regroup, erasing] = [(); 7].map(|()| builder.clone());
     tokio::join!(
-        builder.host.shutdown.token().run_until_cancelled(builder.notifications.run_listener(&builder.store)),
-        worker::run_jobs(builds, vec![JobKind::Build.as_str()], builder.settings.uploads),
+        builder.shutdown.token().run_until_cancelled(builder.relay.notifications.run_listener(store)),
+        worker::run_jobs(builds, vec![JobKind::Build.as_str()], builder.build.settings.uploads),
         // None of these blocks another.
         worker::run_jobs(wakes, vec![JobKind::Wake.as_str(), JobKind::WakeSystem.as_str()], CONCURRENT_WAKES),
         worker::run_jobs(purges, vec![JobKind::Purge.as_str()], CONCURRENT_PURGES),
@@ -113,17 +133,25 @@ pub async fn run(
         })),
         // One job at a time, separate from the others: its time depends on the tenant's size.
         worker::run_jobs(erasing, vec![JobKind::Erase.as_str()], 1),
-        relay::run_relay(relay),
-        maintenance::run_job_metrics(&builder),
+        relay::run_relay(&builder.relay),
+        maintenance::run_job_metrics(&builder.relay),
     );
     let closing = async {
-        if let Err(error) = builder.lost_attempts.take_back(&builder.store).await {
+        if let Err(error) = builder.lost_attempts.take_back(store).await {
             tracing::warn!(error = format_causes(&error), "attempts of unfinished jobs count as deaths");
         }
-        builder.store.close().await;
+        store.close().await;
     };
-    let _ = tokio::time::timeout(builder.host.shutdown.drain_timeout() / 10, closing).await;
+    let _ = tokio::time::timeout(builder.shutdown.drain_timeout() / 10, closing).await;
     Ok(())
+}
+
+/// Registers the metrics of the work folder and of the clients of the servers.
+fn register_sampled(registry: &prometheus::Registry, builder: &Builder) -> Result<(), prometheus::Error> {
+    let JobStorage { store, objects } = &builder.storage;
+    sampled::register_families(registry, objects, &ObjectStore::OBJECT_STORE_STATS)?;
+    sampled::register_families(registry, store, &Store::POOL_STATS)?;
+    sampled::register_families(registry, &builder.build.work, &WorkFolder::WORK_FOLDER_STATS)
 }
 
 /// Creates the work folder, and deletes what dead builders have left in it.
@@ -150,31 +178,31 @@ fn prepare_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Registers readiness checks for the three servers.
-fn register_probes(builder: &Arc<Builder>) {
-    register_probe(builder, "postgres", |builder| async move {
-        builder.store.check_writes().await.map_err(|error| format_causes(&error))
+fn register_probes(builder: &Arc<Builder>, host: &Host) {
+    register_probe(builder, host, "postgres", |builder| async move {
+        builder.storage.store.check_writes().await.map_err(|error| format_causes(&error))
     });
-    register_probe(builder, "objects", |builder| async move {
-        builder.objects.check().await.map_err(|error| format_causes(&error))
+    register_probe(builder, host, "objects", |builder| async move {
+        builder.storage.objects.check().await.map_err(|error| format_causes(&error))
     });
-    register_probe(builder, "kafka", |builder| async move {
-        let topic = &builder.topics.symbol_events;
+    register_probe(builder, host, "kafka", |builder| async move {
+        let topic = &builder.relay.topics.symbol_events;
         let probe = builder.producer.probe_topic(topic, Duration::from_millis(1_500)).await;
         probe.map(drop).map_err(|error| format_causes(&error))
     });
 }
 
-/// Adds a probe with a weak reference to the builder: the builder owns the host, and the host owns the
-/// probes.
+/// Adds a probe with a weak reference to the builder: the host, which outlives the builder, owns the probes.
 fn register_probe<A>(
     builder: &Arc<Builder>,
+    host: &Host,
     name: &str,
     ask: impl Fn(Arc<Builder>) -> A + Send + Sync + 'static,
 ) where
     A: Future<Output = Result<(), String>> + Send + 'static,
 {
     let kept = Arc::downgrade(builder);
-    builder.host.health.register_probe(name, move || {
+    host.health.register_probe(name, move || {
         let asked = kept.upgrade().map(&ask);
         async move {
             match asked {

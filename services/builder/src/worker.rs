@@ -28,10 +28,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Runs jobs of some kinds until the shutdown begins, `places` at a time and perhaps an extra one (see
 /// [`crate::places`]). Then waits for the running jobs.
 pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, places: usize) {
-    let lane = Arc::new(builder.places.create_lane(&kinds, places));
-    let mut notifications = builder.notifications.subscribe_jobs();
+    let lane = Arc::new(builder.build.places.create_lane(&kinds, places));
+    let mut notifications = builder.relay.notifications.subscribe_jobs();
     let mut running = JoinSet::new();
-    let stopping = builder.host.shutdown.token().clone();
+    let stopping = builder.shutdown.token().clone();
     loop {
         while running.try_join_next().is_some() {}
         let place = tokio::select! {
@@ -69,7 +69,7 @@ pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, pl
     }
     tokio::select! {
         () = async { while running.join_next().await.is_some() {} } => {}
-        () = builder.host.shutdown.wait_until_expired() => {
+        () = builder.shutdown.wait_until_expired() => {
             tracing::warn!(jobs = running.len(), "jobs were left unfinished; their leases expire");
             running.shutdown().await;
         }
@@ -78,24 +78,26 @@ pub(crate) async fn run_jobs(builder: Arc<Builder>, kinds: Vec<&'static str>, pl
 
 /// Leases a job for a place, after attempts that were no deaths were taken back. The extra place takes only a job of a tenant with no job under way.
 async fn lease_job(builder: &Builder, kinds: &[&str], place: &Place) -> Result<Option<JobLease>, StoreError> {
-    let (store, name, lease) = (&builder.store, &builder.name, lease_time(builder));
+    let (store, name, lease) = (&builder.storage.store, &builder.name, lease_time(builder));
     take_attempts_back(builder).await;
     match place {
         Place::Own(_) => Ok(jobs::lease_jobs(store, kinds, name, lease, 1).await?.pop()),
-        Place::Extra(_) => jobs::lease_of_idle_owner(store, kinds, builder.places.kinds(), name, lease).await,
+        Place::Extra(_) => {
+            jobs::lease_of_idle_owner(store, kinds, builder.build.places.kinds(), name, lease).await
+        }
     }
 }
 
 /// Takes back the attempts that were no deaths. Those that the database does not hear of wait for the next call.
 async fn take_attempts_back(builder: &Builder) {
-    if let Err(error) = builder.lost_attempts.take_back(&builder.store).await {
+    if let Err(error) = builder.lost_attempts.take_back(&builder.storage.store).await {
         tracing::debug!(error = %error, "an attempt could not be taken back yet");
     }
 }
 
 /// Runs a job in its place.
 async fn run_job(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place, beside: Beside) {
-    let _registered = builder.places.register_job(job, &place);
+    let _registered = builder.build.places.register_job(job, &place);
     // The future is large, because it holds all state of a job.
     let work = Box::pin(async {
         let mut attempt = builder.lost_attempts.begin_attempt(job);
@@ -106,11 +108,11 @@ async fn run_job(builder: &Builder, lane: &JobLane, job: &JobLease, place: Place
             drop(pass);
         }
     });
-    lane.run_in_place(&builder.places, job.id, place, work).await;
+    lane.run_in_place(&builder.build.places, job.id, place, work).await;
 }
 
 fn lease_time(builder: &Builder) -> time::Duration {
-    time::Duration::try_from(builder.settings.lease_duration()).unwrap_or(time::Duration::MINUTE)
+    time::Duration::try_from(builder.build.settings.lease_duration()).unwrap_or(time::Duration::MINUTE)
 }
 
 /// Time limit of one job, without the time for which it was stopped.
@@ -124,7 +126,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
     let kind = job.work.kind();
     let may_be_given_up = job.work.may_be_given_up();
     let begun = Instant::now();
-    let running = builder.metrics.running.with_label_values(&[kind]);
+    let running = builder.build.metrics.running.with_label_values(&[kind]);
     running.inc();
     let done = tokio::select! {
         done = attempt_job(builder, job) => done,
@@ -132,7 +134,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
         () = wait_overdue(builder, job) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIMEOUT.as_secs()))),
     };
     running.dec();
-    builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
+    builder.build.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     // A job that may be given up reads files, and keeps the results even if it fails.
     let done = if may_be_given_up || matches!(done, Err(JobFailure::TenantDeleted)) {
         unless_deleted(builder, job, done).await
@@ -161,7 +163,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
         Err(JobFailure::Again(detail)) => end_job(builder, job, "unavailable", &detail, false).await,
         Err(JobFailure::Job { reason, detail }) => end_job(builder, job, &reason, &detail, true).await,
     };
-    builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+    builder.build.metrics.jobs.with_label_values(&[kind, outcome]).inc();
     outcome
 }
 
@@ -169,7 +171,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
 async fn wait_overdue(builder: &Builder, job: &JobLease) {
     let begun = Instant::now();
     loop {
-        let taken = begun.elapsed().saturating_sub(builder.places.stopped_time(job.id));
+        let taken = begun.elapsed().saturating_sub(builder.build.places.stopped_time(job.id));
         let left = JOB_TIMEOUT.saturating_sub(taken);
         if left.is_zero() {
             return;
@@ -184,7 +186,7 @@ async fn unless_deleted(
     job: &JobLease,
     done: Result<(), JobFailure>,
 ) -> Result<(), JobFailure> {
-    match erase::erase_if_deleted(builder, job).await {
+    match erase::erase_if_deleted(&builder.storage, job).await {
         Ok(true) => Err(JobFailure::TenantDeleted),
         Ok(false) => done,
         Err(failure) => {
@@ -201,7 +203,7 @@ async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure
     if job.exhausted {
         // A builder that lives hears with its next heartbeat that it has lost the lease, and takes its attempt back.
         sleep(heartbeat_interval(builder) * 2).await;
-        if !jobs::is_exhausted(&builder.store, job).await? {
+        if !jobs::is_exhausted(&builder.storage.store, job).await? {
             return Err(JobFailure::Server(
                 "builders lost its lease in an outage and did not die".to_owned(),
             ));
@@ -210,28 +212,33 @@ async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure
         return Err(JobFailure::job("kills_builder", detail));
     }
     let alone = job.attempt >= isolation::ALONE_FROM;
-    let patience = if alone { 0 } else { builder.settings.patience_seconds };
+    let patience = if alone { 0 } else { builder.build.settings.patience_seconds };
     let patience = Instant::now() + Duration::from_secs(patience);
-    let stopping = builder.host.shutdown.token();
+    let stopping = builder.shutdown.token();
     let mut pause = DATABASE_BACKOFF;
     loop {
         let done = match &job.work {
-            Work::Build { upload } => Box::pin(build::build_upload(builder, job, *upload)).await,
+            Work::Build { upload } => Box::pin(build::build_upload(&builder.build, job, *upload)).await,
             Work::Wake { debug_id, generation, from } => {
-                wake::wake_reports(builder, job, debug_id, *generation, *from).await
+                wake::wake_reports(&builder.requests, job, debug_id, *generation, *from).await
             }
-            Work::Reprocess { id } => Box::pin(reprocess::request_reports(builder, job, *id)).await,
-            Work::Regroup { version } => Box::pin(regroup::regroup_reports(builder, job, *version)).await,
-            Work::WakeSystem { from } => Box::pin(wake::wake_system(builder, job, from.as_ref())).await,
+            Work::Reprocess { id } => Box::pin(reprocess::request_reports(&builder.requests, job, *id)).await,
+            Work::Regroup { version } => {
+                Box::pin(regroup::regroup_reports(&builder.requests, job, *version)).await
+            }
+            Work::WakeSystem { from } => {
+                Box::pin(wake::wake_system(&builder.requests, job, from.as_ref())).await
+            }
             Work::Purge { debug_id, objects, generation } => {
-                purge::purge_symbols(builder, job, debug_id, objects, *generation).await
+                purge::purge_symbols(&builder.build, job, debug_id, objects, *generation).await
             }
             Work::Backfill { version, all, after } => {
-                Box::pin(backfill::backfill_objects(builder, job, *version, *all, after.as_ref())).await
+                Box::pin(backfill::backfill_objects(&builder.build, job, *version, *all, after.as_ref()))
+                    .await
             }
-            Work::Erase => erase::erase_tenant(builder, job).await,
+            Work::Erase => erase::erase_tenant(&builder.storage, &builder.relay.kafka, job).await,
             Work::Feature(work) => match builder.find_feature_handler(&work.kind) {
-                Some(handler) => (handler.run)(&FeatureJob::new(builder, job)).await,
+                Some(handler) => (handler.run)(&FeatureJob::new(&builder.build, job)).await,
                 None => Err(JobFailure::Again(format!("no feature handles jobs of the kind {}", work.kind))),
             },
         };
@@ -262,14 +269,14 @@ async fn acquire_pass(
         return Some(Pass::Beside(beside));
     }
     drop(beside);
-    check_counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
+    check_counted(jobs::count_attempt(&builder.storage.store, job, false).await, job)?;
     attempt.settle();
     let alone = tokio::select! {
         alone = builder.gate.wait_alone() => alone,
         () = keep_lease(builder, job) => return None,
-        () = builder.host.shutdown.token().cancelled() => return None,
+        () = builder.shutdown.token().cancelled() => return None,
     };
-    check_counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
+    check_counted(jobs::count_attempt(&builder.storage.store, job, true).await, job)?;
     attempt.count_again(job);
     tracing::info!(job.id = %job.id, job.attempt = job.attempt, "a job runs alone: builders have died with it");
     Some(Pass::Alone(alone))
@@ -283,7 +290,7 @@ fn check_counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
 
 /// Returns the interval between two renewals of a lease, which is also the time limit of one.
 fn heartbeat_interval(builder: &Builder) -> Duration {
-    builder.settings.lease_duration() / 3
+    builder.build.settings.lease_duration() / 3
 }
 
 /// Renews the lease of a job. Returns when the lease is lost.
@@ -291,7 +298,8 @@ async fn keep_lease(builder: &Builder, job: &JobLease) {
     let beat = heartbeat_interval(builder);
     loop {
         sleep(beat).await;
-        let beaten = timeout(beat, jobs::extend_lease(&builder.store, job, lease_time(builder))).await;
+        let beaten =
+            timeout(beat, jobs::extend_lease(&builder.storage.store, job, lease_time(builder))).await;
         match beaten {
             Ok(Err(StoreError::LeaseLost(_))) => return,
             Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
@@ -305,7 +313,7 @@ async fn keep_lease(builder: &Builder, job: &JobLease) {
 /// upload's, the upload's record says what it waits for.
 async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) -> &'static str {
     let again: Result<_, StoreError> = async {
-        let mut tx = builder.store.owner(&job.owner).await?;
+        let mut tx = builder.storage.store.owner(&job.owner).await?;
         let again = jobs::put_off(&mut tx, job, &format!("{reason}: {detail}")).await?;
         if let Work::Build { upload } = &job.work {
             uploads::mark_waiting(&mut tx, *upload).await?;
@@ -337,7 +345,7 @@ async fn end_job(
     permanently: bool,
 ) -> &'static str {
     let ended: Result<Failed, StoreError> = async {
-        let mut tx = builder.store.owner(&job.owner).await?;
+        let mut tx = builder.storage.store.owner(&job.owner).await?;
         let failed = jobs::fail_job(&mut tx, job, &format!("{reason}: {detail}"), permanently).await?;
         if let (Failed::Permanently, Work::Build { upload }) = (failed, &job.work) {
             usage::lock_usage(&mut tx).await?;
@@ -357,7 +365,7 @@ async fn end_job(
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
             if let (Work::Build { upload }, build::OVER_QUOTA) = (&job.work, reason) {
                 // A file beyond the tenant's quota is not kept.
-                build::discard_file(builder, &job.owner.own(*upload)).await;
+                build::discard_file(&builder.storage, &job.owner.own(*upload)).await;
             }
             "failed"
         }

@@ -1,14 +1,16 @@
 //! Forms that the console's pages send.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use http::HeaderMap;
 use http::header::HOST;
 use http::uri::Authority;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
+use std::sync::Arc;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
 use unslide_api::feature::upload::Chunks;
 use unslide_api::problem::{Kind, Problem};
 
@@ -88,10 +90,11 @@ impl FromRequest<Api> for SentForm {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Api) -> Result<SentForm, Problem> {
+        let capacity = <Arc<Capacity>>::from_ref(api);
         let (parts, body) = request.into_parts();
         let is_long = parts.extensions.get::<LongForm>().is_some();
         let limit = if is_long { LONG_FORM_BYTES } else { FORM_BYTES };
-        let mut chunks = Chunks::new(&parts.headers, body, limit, api.limits.client_pace())?;
+        let mut chunks = Chunks::new(&parts.headers, body, limit, capacity.limits.client_pace())?;
         let mut sent = Vec::new();
         while let Some(piece) = chunks.next().await? {
             sent.extend_from_slice(&piece);

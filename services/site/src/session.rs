@@ -6,12 +6,15 @@ use super::viewer::{Viewer, ViewerCell};
 use crate::cookie::BrowserCookie;
 use crate::escaping::{self, Template, filters};
 use crate::store::{self, ConsoleSession, SessionToken};
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
+use std::sync::Arc;
 use time::Duration;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::site::{Permission, admit_request};
 use unslide_api::problem::Problem;
@@ -37,13 +40,14 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<SignedIn<P>, Response> {
-        let session = match find_session(&parts.headers, &parts.extensions, api).await {
+        let keys = <Arc<Keys>>::from_ref(api);
+        let session = match find_session(&parts.headers, &parts.extensions, &keys.storage).await {
             Ok(Some(session)) => session,
             Ok(None) => return Err(not_signed_in(parts)),
             Err(problem) => return Err(problem.into_response()),
         };
-        let now = api.clock.now();
-        api.key_uses.record_use(&session.principal, now);
+        let now = keys.storage.clock.now();
+        keys.uses.record_use(&session.principal, now);
         let side_bar = parts.extensions.get::<SideBar>().cloned().unwrap_or_default();
         let viewer = Viewer::from_session(&session, now, side_bar.0, parts.uri.query());
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {
@@ -51,7 +55,7 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
         }
         let takes_away = parts.extensions.get::<TakesAway>().is_some();
         let method = if takes_away { &Method::DELETE } else { &parts.method };
-        match admit_request(parts, api, session.principal, method) {
+        match admit_request(parts, &keys.capacity, session.principal, method) {
             Ok(access) => Ok(SignedIn { access, viewer }),
             Err(problem) => Err(problem.into_response()),
         }
@@ -62,10 +66,10 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
 pub async fn find_session(
     headers: &HeaderMap,
     extensions: &Extensions,
-    api: &Api,
+    storage: &Storage,
 ) -> Result<Option<ConsoleSession>, Problem> {
     let Some(token) = find_token(headers, extensions) else { return Ok(None) };
-    Ok(store::find_session(&api.store, &token).await?)
+    Ok(store::find_session(&storage.store, &token).await?)
 }
 
 /// The session of a browser, of whichever tenant.
@@ -84,10 +88,10 @@ pub struct BrowserSession {
 pub async fn find_browser_session(
     headers: &HeaderMap,
     extensions: &Extensions,
-    api: &Api,
+    storage: &Storage,
 ) -> Result<Option<BrowserSession>, Problem> {
     let Some(token) = find_token(headers, extensions) else { return Ok(None) };
-    let found = store::find_session(&api.store, &token).await?;
+    let found = store::find_session(&storage.store, &token).await?;
     let hash = store::hash_token(&token);
     Ok(found.map(|session| BrowserSession { tenant: session.principal.tenant, hash }))
 }
@@ -96,8 +100,11 @@ pub async fn find_browser_session(
 ///
 /// # Errors
 /// The database fails.
-pub async fn end_browser_session(api: &Api, session: &BrowserSession) -> Result<Option<String>, Problem> {
-    let mut tx = api.tenant(&session.tenant).await?;
+pub async fn end_browser_session(
+    storage: &Storage,
+    session: &BrowserSession,
+) -> Result<Option<String>, Problem> {
+    let mut tx = storage.tenant(&session.tenant).await?;
     let path = store::end_session(&mut tx, &session.hash).await?;
     tx.commit().await?;
     Ok(path)

@@ -7,6 +7,7 @@ use crate::link::{build_link, is_local};
 use crate::session::{build_cookie, end_browser_session, find_browser_session, find_session};
 use crate::shell::{FIRST_PAGE, Shell, SideBar, first_page, html_with, list_entries, render_html};
 use crate::store::{self, NewSession, SESSION_LIFETIME};
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -14,9 +15,9 @@ use http::header::SET_COOKIE;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 use time::Duration as TimeSpan;
-use unslide_api::feature::Api;
 use unslide_api::feature::intake::Caller;
 use unslide_api::feature::intake::assign_caller;
 use unslide_api::feature::operation::{Charge, Query};
@@ -24,7 +25,8 @@ use unslide_api::feature::site::ClientPace;
 use unslide_api::feature::site::Tx;
 use unslide_api::feature::site::authenticate_key;
 use unslide_api::feature::upload::Chunks;
-use unslide_api::feature::{NavigationEntry, NavigationPlace};
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
+use unslide_api::feature::{Keys, Storage};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::Principal;
@@ -69,10 +71,19 @@ enum SignInFailure {
     NeedsHttps,
 }
 
+/// The ways to sign in other than with a key.
+#[derive(Clone)]
+pub struct SignInWays(Arc<[NavigationEntry]>);
+
+impl SignInWays {
+    pub fn from_features(features: &[ApiFeature]) -> SignInWays {
+        SignInWays(list_entries(features, NavigationPlace::SignIn).collect())
+    }
+}
+
 impl SignInPage {
-    fn new(api: &Api, next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
-        let others = list_entries(&api.features, NavigationPlace::SignIn).collect();
-        SignInPage { shell: Shell::signed_out(), next, name, failure, others }
+    fn new(ways: &SignInWays, next: String, name: String, failure: Option<SignInFailure>) -> SignInPage {
+        SignInPage { shell: Shell::signed_out(), next, name, failure, others: ways.0.to_vec() }
     }
 
     /// Returns the address of another way to sign in, which leads to the same page in the end.
@@ -92,17 +103,18 @@ pub fn return_path(next: Option<String>) -> String {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    Extension(ways): Extension<SignInWays>,
     Query(query): Query<BackQuery>,
     headers: HeaderMap,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
     let next = return_path(query.next);
-    if find_session(&headers, &extensions, &api).await?.is_some() {
+    if find_session(&headers, &extensions, &storage).await?.is_some() {
         return Ok(Redirect::to(&next).into_response());
     }
     let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);
-    render_html(&SignInPage::new(&api, next, String::new(), failure))
+    render_html(&SignInPage::new(&ways, next, String::new(), failure))
 }
 
 /// The fields of the form.
@@ -114,26 +126,30 @@ struct Form {
 }
 
 /// `POST /console/sign-in`: looks the key up as for the API, and neither stores nor logs it.
-pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub async fn sign_in(
+    State(keys): State<Arc<Keys>>,
+    Extension(ways): Extension<SignInWays>,
+    request: Request,
+) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let form = parse_form(&read_form_bytes(&parts, body).await?);
     let next = return_path(form.next);
     if needs_https(&parts.headers) {
         // The browser would drop the cookie and return to this page without a message.
-        let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::NeedsHttps));
+        let page = SignInPage::new(&ways, next, form.name, Some(SignInFailure::NeedsHttps));
         return Ok(html_with(StatusCode::BAD_REQUEST, &page));
     }
-    match authenticate_key(&parts.extensions, &api, form.key.trim()).await {
+    match authenticate_key(&parts.extensions, &keys, form.key.trim()).await {
         Ok(principal) if !PAGE_SCOPES.iter().any(|scope| principal.has_scope(*scope)) => {
-            let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::SeesNoPage));
+            let page = SignInPage::new(&ways, next, form.name, Some(SignInFailure::SeesNoPage));
             Ok(html_with(StatusCode::FORBIDDEN, &page))
         }
         Ok(principal) => {
             let next = if next == FIRST_PAGE { first_page_for(&parts, &principal) } else { next.as_str() };
-            begin_session(&api, &parts, &principal, &form.name, next).await
+            begin_session(&keys, &parts, &principal, &form.name, next).await
         }
         Err(problem) if problem.kind() == Kind::Unauthorized => {
-            let page = SignInPage::new(&api, next, form.name, Some(SignInFailure::Refused));
+            let page = SignInPage::new(&ways, next, form.name, Some(SignInFailure::Refused));
             Ok(html_with(StatusCode::UNAUTHORIZED, &page))
         }
         Err(problem) => Err(problem),
@@ -180,20 +196,20 @@ fn clean_name(name: &str) -> String {
 }
 
 async fn begin_session(
-    api: &Api,
+    keys: &Keys,
     parts: &Parts,
     principal: &Principal,
     name: &str,
     next: &str,
 ) -> Result<Response, Problem> {
-    assign_caller(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
-    Charge::for_reports(api, &principal.tenant, principal.limits.units_per_second)?
+    assign_caller(&parts.extensions, &keys.capacity, Caller::Tenant(principal.tenant.clone()))?;
+    Charge::for_reports(&keys.capacity, &principal.tenant, principal.limits.units_per_second)?
         .charge_reports(SIGN_IN_UNITS)?;
-    if let Some(before) = find_browser_session(&parts.headers, &parts.extensions, api).await? {
-        end_browser_session(api, &before).await?;
+    if let Some(before) = find_browser_session(&parts.headers, &parts.extensions, &keys.storage).await? {
+        end_browser_session(&keys.storage, &before).await?;
     }
-    let token = api.entropy.generate_token().map_err(Problem::internal)?;
-    let mut tx = api.tenant(&principal.tenant).await?;
+    let token = keys.entropy.generate_token().map_err(Problem::internal)?;
+    let mut tx = keys.storage.tenant(&principal.tenant).await?;
     let name = Some(name).filter(|name| !name.is_empty());
     let session = NewSession {
         key_id: principal.key_id,
@@ -231,15 +247,16 @@ pub struct SignedInPerson<'p> {
 /// # Errors
 /// The tenant's rate is used up, or the database fails.
 pub async fn begin_person_session(
-    api: &Api,
+    keys: &Keys,
     mut tx: Tx<TenantTx>,
     person: &SignedInPerson<'_>,
     origin: &RequestOrigin,
 ) -> Result<HeaderValue, Problem> {
-    assign_caller(&origin.extensions, api, Caller::Tenant(person.tenant.clone()))?;
+    assign_caller(&origin.extensions, &keys.capacity, Caller::Tenant(person.tenant.clone()))?;
     let limits = tenants::get(&mut tx).await?.map(|tenant| tenant.limits).unwrap_or_default();
-    Charge::for_reports(api, person.tenant, limits.units_per_second)?.charge_reports(SIGN_IN_UNITS)?;
-    let token = api.entropy.generate_token().map_err(Problem::internal)?;
+    Charge::for_reports(&keys.capacity, person.tenant, limits.units_per_second)?
+        .charge_reports(SIGN_IN_UNITS)?;
+    let token = keys.entropy.generate_token().map_err(Problem::internal)?;
     let session = NewSession {
         key_id: person.key_id,
         token: &token,
@@ -255,12 +272,12 @@ pub async fn begin_person_session(
     build_cookie(Some(&token), person.lifetime, &origin.headers, &origin.extensions)
 }
 
-pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub async fn sign_out(State(storage): State<Arc<Storage>>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
     let mut next = None;
-    if let Some(session) = find_browser_session(&parts.headers, &parts.extensions, &api).await? {
-        assign_caller(&parts.extensions, &api, Caller::Tenant(session.tenant.clone()))?;
-        next = end_browser_session(&api, &session).await?;
+    if let Some(session) = find_browser_session(&parts.headers, &parts.extensions, &storage).await? {
+        assign_caller(&parts.extensions, &storage.capacity, Caller::Tenant(session.tenant.clone()))?;
+        next = end_browser_session(&storage, &session).await?;
     }
     let cookie = build_cookie(None, SESSION_LIFETIME, &parts.headers, &parts.extensions)?;
     let next = next.as_deref().unwrap_or("/console/sign-in");

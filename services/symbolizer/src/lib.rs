@@ -8,10 +8,12 @@
 
 mod admission;
 mod config;
+mod enricher;
 pub mod feature;
 mod lanes;
 mod metrics;
 mod output;
+mod retry_tiers;
 mod run;
 mod source_record;
 mod symbols;

@@ -1,8 +1,10 @@
 //! Runs the service from start to drain.
 
+use crate::admission::sender::SenderChecks;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::config::{Config, Settings};
+use crate::enricher::Enricher;
 use crate::feature::SymbolizerFeatures;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::live::{self, Live};
@@ -10,7 +12,9 @@ use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
+use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
+use crate::output::traces::RecordTraces;
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
@@ -121,8 +125,12 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
     }
     let figures = async {
         loop {
-            metrics.lacking_outputs(worker.outputs.count_lacking());
-            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.monotonic_time());
+            metrics.lacking_outputs(worker.enricher.outputs.count_lacking());
+            metrics.refresh_shared(
+                &worker.enricher.symbols,
+                &worker.senders.tenants,
+                worker.clock.monotonic_time(),
+            );
             tokio::time::sleep(GAUGE_INTERVAL).await;
         }
     };
@@ -131,7 +139,7 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
         (ended, _, _) = any => ended,
         () = host.shutdown.wait_until_begun() => Ok(()),
         () = figures => Ok(()),
-        () = worker.outputs.watch_topics() => Ok(()),
+        () = worker.enricher.outputs.watch_topics() => Ok(()),
     };
     // A little less than the host allows, so that the worker leaves its group in order.
     let drain = host.shutdown.drain_timeout().mul_f32(0.8);
@@ -156,28 +164,45 @@ struct WorkerParts {
 fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -> Worker {
     let WorkerParts { tenants, symbols, objects, features } = parts;
     let own = &config.symbolizer;
-    Worker {
-        slot: own.worker_name(),
-        clock: host.clock.clone(),
-        tenants,
-        signatures: Signatures::new(&own.signatures),
-        symbols,
-        objects,
-        topics: config.kafka.topic_names(),
-        tenant_topics: config.kafka.tenant_topics,
-        outputs: Outputs::new(&config.kafka),
-        readers: features.readers,
-        limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, ..ReadLimits::default() },
-        output_bytes: config.kafka.max_output_bytes(),
-        most_outputs: config.kafka.budget.produced,
-        letters: DeadLetterTopic {
-            topic: config.kafka.topic_names().dead_letter,
-            most_bytes: config.kafka.max_copy_bytes(),
-        },
-        tenant_units_per_second: config.tenants.units_per_second,
-        analyses: features.analyses,
+    let topics = config.kafka.topic_names();
+    let traces = Arc::new(RecordTraces {
         ids: Ids::default(),
         tracer: host.tracer.clone(),
+        clock: host.clock.clone(),
+    });
+    Worker {
+        senders: Arc::new(SenderChecks {
+            tenants: tenants.clone(),
+            signatures: Signatures::new(&own.signatures),
+            topics: topics.clone(),
+            clock: host.clock.clone(),
+            tenant_units_per_second: config.tenants.units_per_second,
+        }),
+        enricher: Enricher {
+            symbols,
+            tenants,
+            readers: features.readers,
+            limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, ..ReadLimits::default() },
+            analyses: features.analyses,
+            topics: topics.clone(),
+            tenant_topics: config.kafka.tenant_topics,
+            outputs: Outputs::new(&config.kafka),
+            output_bytes: config.kafka.max_output_bytes(),
+        },
+        outcomes: OutcomeWriter {
+            slot: own.worker_name(),
+            letters: DeadLetterTopic {
+                topic: topics.dead_letter.clone(),
+                most_bytes: config.kafka.max_copy_bytes(),
+            },
+            topics: topics.clone(),
+            traces: traces.clone(),
+        },
+        traces,
+        clock: host.clock.clone(),
+        topics,
+        objects,
+        most_outputs: config.kafka.budget.produced,
         metrics: metrics.clone(),
     }
 }
@@ -197,7 +222,7 @@ fn start_lanes(
     let suspects = Suspects::default();
     let lane = |name: &str, topics: Vec<String>, pattern: Option<String>| LaneConfig {
         name: name.to_owned(),
-        worker: worker.slot.clone(),
+        worker: worker.outcomes.slot.clone(),
         topics,
         pattern,
         batch: BATCH_LIMITS,
@@ -209,7 +234,7 @@ fn start_lanes(
     };
     let (live, retry, again) = build_processors(own, &host.cpu, worker, shares);
     let observer = |name| worker.metrics.lane_observer(name);
-    let pattern = worker.tenant_topics.then(|| topics.tenant_input_pattern());
+    let pattern = worker.enricher.tenant_topics.then(|| topics.tenant_input_pattern());
     Ok(vec![
         (
             live::LIVE_LANE,
@@ -286,7 +311,7 @@ fn probe_outputs(host: &Host, worker: &Arc<Worker>) {
     let worker = Arc::downgrade(worker);
     // A missing topic of one tenant does not make the whole service unready.
     host.health.register_dependency("tenant-topics", move || {
-        let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check_outputs());
+        let checked = worker.upgrade().map_or(Ok(()), |worker| worker.enricher.outputs.check_outputs());
         async move { checked }
     });
 }

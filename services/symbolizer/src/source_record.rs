@@ -1,12 +1,10 @@
 //! A record before its value is read: its origin and its tries so far.
 
+use crate::retry_tiers::Tier;
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::{headers, refused};
-use unslide_stream::Record;
-
-use crate::output::ledger::to_reference;
-use crate::output::retry_tiers::Tier;
+use unslide_stream::{Record, RecordRef};
 
 /// Reason to copy a record instead of answering it. It is the value of the header `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +29,11 @@ impl Reason {
             Reason::UnknownTenant => "unknown_tenant",
         }
     }
+}
+
+/// Converts a record's position to the form that messages have.
+pub fn to_reference(at: &RecordRef) -> ProtoRef {
+    ProtoRef { topic: at.topic.to_string(), partition: at.partition, offset: at.offset }
 }
 
 /// A record with its history.

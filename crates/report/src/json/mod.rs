@@ -1,5 +1,6 @@
 //! The JSON of a report: scanned once within limits, then read again in place.
 
+mod member_place;
 mod members;
 mod nested;
 mod number;
@@ -7,6 +8,7 @@ mod scanner;
 mod text;
 mod value;
 
+pub use member_place::MemberPlace;
 pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu_from_header, debug_id};
 pub use nested::NestedObject;
 pub use number::Number;

@@ -1,8 +1,8 @@
 //! Objects nested in one another, such as the frames of a stack, read in one pass.
 
+use super::MemberPlace;
 use super::{JsonScanner, MemberSlots, OpenObjects, Stop, Value};
 use crate::ReadError;
-use crate::reader::MemberPlace;
 use std::ops::Range;
 
 /// An object of a chain.

@@ -1,7 +1,8 @@
 //! A document's report in KSCrash's form, and the way back.
 
-use super::MemberPlace;
 use super::text_document::{DocumentText, member_value};
+use crate::json::MemberPlace;
+use crate::spans::remove_spans;
 use crate::{Backtrace, FrameSlot, ReadError, Report, splice};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -78,7 +79,7 @@ impl TranslatedReport {
             return Cow::Borrowed(document);
         }
         own.sort_by_key(|range| range.start);
-        Cow::Owned(splice::remove_spans(document, own))
+        Cow::Owned(remove_spans(document, own))
     }
 
     /// Returns the number of bytes by which the document exceeds its report.

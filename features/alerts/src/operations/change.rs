@@ -7,8 +7,10 @@ use crate::store::rule_table;
 use crate::store::rules::{AlertRule, AlertRuleChange};
 use axum::extract::State;
 use axum::{Extension, Json};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
+    Access, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
 };
 use unslide_model::Secret;
 use unslide_store::{Uuid, audit};
@@ -27,7 +29,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
     responses((status = 200, description = "The rule after the change.", body = AlertRule), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn change_alert_rule(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
@@ -36,7 +38,7 @@ pub async fn change_alert_rule(
     check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
     check_app(&access, change.app.as_deref())?;
     if let Some(figure) = &change.figure {
-        check_figure(&api.store, figure)?;
+        check_figure(&storage.store, figure)?;
     }
     if let (Some(channel), true) = (change.channel, change.address.is_empty()) {
         change.address = Secret::new(channel.usual_address());
@@ -50,7 +52,7 @@ pub async fn change_alert_rule(
             return Err(Problem::new(Kind::InvalidBody, detail));
         }
     }
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, change.second_receiver(), Some(id), access.only_app()).await?;
     if !rule_table::change_rule(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());

@@ -9,7 +9,9 @@ use crate::store::rules::{AlertCondition, AlertRule, MOST_RULES, NewAlertRule};
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_model::Secret;
 use unslide_store::audit;
 
@@ -26,7 +28,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
     responses((status = 201, description = "The rule was made.", body = AlertRule), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_alert_rule(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     JsonBody(mut new): JsonBody<NewAlertRule>,
@@ -43,14 +45,14 @@ pub async fn create_alert_rule(
         }
     }
     if let Some(figure) = &new.figure {
-        check_figure(&api.store, figure)?;
+        check_figure(&storage.store, figure)?;
     }
     if new.address.is_empty() {
         new.address = Secret::new(new.channel.usual_address());
     }
     let receiver = new.to_receiver();
     check_receiver(&policy, &receiver)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, new.second_receiver(), None, access.only_app()).await?;
     let Some(rule) = rule_table::create_rule(&mut tx, &new).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");

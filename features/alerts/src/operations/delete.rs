@@ -4,7 +4,9 @@ use super::no_rule;
 use crate::store::rule_table;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Path, Problem, TenantAdmin, problems};
 use unslide_store::{Uuid, audit};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -17,11 +19,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The rule is deleted."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn delete_alert_rule(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if !rule_table::delete_rule(&mut tx, id, access.only_app()).await? {
         return Err(no_rule());
     }

@@ -3,8 +3,10 @@
 use crate::store::firings::{self, AlertFiring};
 use axum::Json;
 use axum::extract::State;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, Kind, List, Page, PageQuery, Path, Problem, Query, TenantAdmin, position_by_time, problems,
+    Access, Kind, List, Page, PageQuery, Path, Problem, Query, TenantAdmin, position_by_time, problems,
     time_and_id,
 };
 use unslide_store::{TenantTx, Uuid, audit};
@@ -21,14 +23,14 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "A page of firings.", body = Page<AlertFiring>), ListFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_alert_firings(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AlertFiring>>, Problem> {
     let list = List::for_operation(access.tenant(), "list_alert_firings", &access.only_app());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = firings::list_firings(&mut tx, access.only_app(), after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.began_at, last.id))))
 }
@@ -43,11 +45,11 @@ pub async fn list_alert_firings(
     responses((status = 200, description = "The firing.", body = AlertFiring), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn acknowledge_alert_firing(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<Json<AlertFiring>, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let missing = || Problem::new(Kind::NotFound, "there is no such firing of an alert rule");
     firings::find_firing(&mut tx, id, access.only_app()).await?.ok_or_else(missing)?;
     acknowledge_as(&mut tx, id, &access.principal.key_id.to_string()).await?;

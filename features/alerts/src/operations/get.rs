@@ -6,7 +6,9 @@ use crate::store::rule_table;
 use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::{Extension, Json};
-use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Path, Problem, TenantAdmin, problems};
 use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -17,12 +19,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The rule.", body = AlertRule), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_alert_rule(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<Json<AlertRule>, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = rule_table::get(&mut tx, id, access.only_app()).await?;
     describe_rule(&policy, &mut tx, found.ok_or_else(no_rule)?).await.map(Json)
 }

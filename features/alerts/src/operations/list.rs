@@ -5,8 +5,10 @@ use crate::store::rule_table;
 use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::{Extension, Json};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
+    Access, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 
 problems!(Failures: InvalidParameter);
@@ -19,7 +21,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of rules.", body = Page<AlertRule>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_alert_rules(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
@@ -27,7 +29,7 @@ pub async fn list_alert_rules(
     let list = List::for_operation(access.tenant(), "list_alert_rules", &access.only_app());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut found = rule_table::list_rules(&mut tx, access.only_app(), after, limit + 1).await?;
     policy.mail.fill_recipients(&mut tx, &mut found).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))

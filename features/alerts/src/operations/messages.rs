@@ -4,9 +4,11 @@ use crate::store::messages::{self, ListedAlertMessage};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, parse_parameter, position_by_time,
-    problems, time_and_id,
+    Access, List, Page, PageQuery, Problem, Query, TenantAdmin, parse_parameter, position_by_time, problems,
+    time_and_id,
 };
 use unslide_store::Uuid;
 use utoipa::IntoParams;
@@ -37,7 +39,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of messages.", body = Page<ListedAlertMessage>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_alert_messages(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(query): Query<AlertMessageQuery>,
 ) -> Result<Json<Page<ListedAlertMessage>>, Problem> {
@@ -46,7 +48,7 @@ pub async fn list_alert_messages(
     let list = List::for_operation(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = messages::list_messages(&mut tx, rule, access.only_app(), after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

@@ -4,7 +4,9 @@ use super::ALERT_UNITS;
 use crate::store::messages;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_api::feature::operation::{Access, Api, Charge, Kind, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Charge, Kind, Path, Problem, TenantAdmin, problems};
 use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
@@ -18,13 +20,13 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
     responses((status = 204, description = "The message will be sent."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn send_alert_again(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+    Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if !messages::send_again(&mut tx, id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such alert message"));
     }

@@ -6,7 +6,9 @@ use crate::store::rule_table;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use unslide_api::feature::operation::{Access, Api, Charge, JsonBody, Path, Problem, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Charge, JsonBody, Path, Problem, problems};
 use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
 use unslide_store::Uuid;
 use utoipa::ToSchema;
@@ -32,14 +34,14 @@ pub struct GroupReceiver {
     responses((status = 204, description = "The message will be sent."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn send_group(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     Path(id): Path<GroupRef>,
     JsonBody(receiver): JsonBody<GroupReceiver>,
 ) -> Result<StatusCode, Problem> {
-    Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+    Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, access.only_app()).await?;
     let rule = rule_table::get(&mut tx, receiver.rule, None).await?;
     let rule =

@@ -8,7 +8,9 @@ use crate::store::rules::AlertChannel;
 use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_api::feature::operation::{Access, Api, Charge, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Charge, Path, Problem, TenantAdmin, problems};
 use unslide_model::Secret;
 use unslide_store::Uuid;
 
@@ -24,14 +26,14 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
     responses((status = 204, description = "The message will be sent."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn test_alert_rule(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
-    Charge::for_reports(&api, access.tenant(), access.principal.limits.units_per_second)?
+    Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let rule = rule_table::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     if rule.channel == AlertChannel::Mail {
         policy.mail.ask_all(&mut tx, &Secret::new(rule.address.as_str())).await?;

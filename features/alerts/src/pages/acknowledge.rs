@@ -7,7 +7,9 @@ use crate::store::firings::{self, AlertFiring};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
-use unslide_api::feature::operation::{Api, Kind, Path, Problem};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::site::Tx;
 use unslide_model::TenantId;
 use unslide_site::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
@@ -26,12 +28,15 @@ struct AcknowledgePage {
 }
 
 /// Finds the firing of a link in a transaction of its tenant.
-async fn find_linked(api: &Api, token: &str) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
+async fn find_linked(
+    storage: &Storage,
+    token: &str,
+) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
     let gone = || Problem::new(Kind::NotFound, "the link is unknown or too old; acknowledge in the console");
     let link = AcknowledgeLink::parse(token).ok_or_else(gone)?;
-    let mut tx = api.tenant(&link.tenant).await?;
+    let mut tx = storage.tenant(&link.tenant).await?;
     let key = firings::find_link_key(&mut tx, link.firing).await?.ok_or_else(gone)?;
-    if !link.is_valid(&key, api.clock.now()) {
+    if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
     let firing = firings::find_firing(&mut tx, link.firing, None).await?.ok_or_else(gone)?;
@@ -39,8 +44,11 @@ async fn find_linked(api: &Api, token: &str) -> Result<(Tx<TenantTx>, TenantId, 
 }
 
 /// `GET /console/acknowledge/{token}`: shows the firing and a button.
-pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> Result<Response, Problem> {
-    let (_, tenant, firing) = find_linked(&api, &token).await?;
+pub async fn render_page(
+    State(storage): State<Arc<Storage>>,
+    Path(token): Path<String>,
+) -> Result<Response, Problem> {
+    let (_, tenant, firing) = find_linked(&storage, &token).await?;
     render_html(&AcknowledgePage {
         shell: Shell { title: "Acknowledge an alert".to_owned(), ..Shell::signed_out() },
         tenant,
@@ -51,12 +59,12 @@ pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> R
 
 /// `POST /console/acknowledge/{token}`.
 pub async fn acknowledge_by_link(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Path(token): Path<String>,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let (mut tx, tenant, firing) = find_linked(&api, &token).await?;
-    assign_caller(&extensions, &api, Caller::Public(tenant))?;
+    let (mut tx, tenant, firing) = find_linked(&storage, &token).await?;
+    assign_caller(&extensions, &storage.capacity, Caller::Public(tenant))?;
     acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
     tx.commit().await?;
     Ok(Redirect::to(&format!("{ACKNOWLEDGE_PAGE}{token}")).into_response())

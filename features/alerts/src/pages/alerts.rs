@@ -21,9 +21,11 @@ use crate::store::rules::{
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use std::sync::Arc;
 use time::{Duration, OffsetDateTime, Time};
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
+    Access, JsonBody, Kind, MAX_LIMIT, PageQuery, Path, Problem, Query, TenantAdmin,
 };
 use unslide_model::Secret;
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
@@ -70,7 +72,7 @@ impl TestOutcome {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
@@ -80,21 +82,21 @@ pub async fn render_page(
     // A tenant has fewer rules than a page can have.
     let all = PageQuery { limit: Some(MAX_LIMIT), cursor: None };
     let Json(rules) =
-        list_alert_rules(State(api.clone()), policy.clone(), access.clone(), Query(all)).await?;
+        list_alert_rules(State(storage.clone()), policy.clone(), access.clone(), Query(all)).await?;
     let query = AlertMessageQuery { cursor: state.get_text("cursor"), ..AlertMessageQuery::default() };
     let channels =
         AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || policy.sends_mail);
     let channels = channels.collect();
-    let Json(sent) = list_alert_messages(State(api.clone()), access.clone(), Query(query)).await?;
+    let Json(sent) = list_alert_messages(State(storage.clone()), access.clone(), Query(query)).await?;
     let tested = state.get_text("tested");
     let tested = tested.and_then(|id| rules.items.iter().find(|rule| rule.id.to_string() == id));
     let test = match tested {
-        Some(rule) => Some(find_test(&api, access.clone(), rule).await?),
+        Some(rule) => Some(find_test(&storage, access.clone(), rule).await?),
         None => None,
     };
     let newest = PageQuery { limit: Some(SHOWN_FIRINGS), cursor: None };
-    let Json(firings) = list_alert_firings(State(api.clone()), access.clone(), Query(newest)).await?;
-    let suggestions = FigureSuggestions::find(&api, &access).await?;
+    let Json(firings) = list_alert_firings(State(storage.clone()), access.clone(), Query(newest)).await?;
+    let suggestions = FigureSuggestions::find(&storage, &access).await?;
     render_html(&AlertsPage {
         shell: Shell::for_viewer(signed.viewer, "alerts", "Alerts"),
         firings: firings.items,
@@ -110,10 +112,14 @@ pub async fn render_page(
 }
 
 /// Finds the message of the test that was just sent.
-async fn find_test(api: &Api, access: Access<TenantAdmin>, rule: &AlertRule) -> Result<TestOutcome, Problem> {
+async fn find_test(
+    storage: &Arc<Storage>,
+    access: Access<TenantAdmin>,
+    rule: &AlertRule,
+) -> Result<TestOutcome, Problem> {
     let query = AlertMessageQuery { rule: Some(rule.id.to_string()), limit: Some(1), cursor: None };
-    let Json(found) = list_alert_messages(State(api.clone()), access, Query(query)).await?;
-    let now = api.clock.now();
+    let Json(found) = list_alert_messages(State(storage.clone()), access, Query(query)).await?;
+    let now = storage.clock.now();
     let is_new = |message: &ListedAlertMessage| now - message.created_at < TEST_LOOK_BACK;
     let message = found.items.into_iter().next().filter(is_new);
     Ok(TestOutcome { rule: rule.name.clone(), message })
@@ -200,7 +206,7 @@ fn message_status(message: &ListedAlertMessage) -> (&'static str, &'static str, 
 }
 
 pub async fn create_from_form(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
@@ -220,7 +226,7 @@ pub async fn create_from_form(
         quiet_hours: quiet_hours(&form)?,
         escalation: read_escalation(&form)?,
     };
-    let _ = create_alert_rule(api, policy, signed.access, JsonBody(rule)).await?;
+    let _ = create_alert_rule(storage, policy, signed.access, JsonBody(rule)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
@@ -237,20 +243,20 @@ fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
 
 /// `POST /console/alerts/{id}/{action}`: `test`, `mute`, `unmute`, `on`, `off`, `delete`.
 pub async fn act_on_rule(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     Path((id, action)): Path<(Uuid, String)>,
 ) -> Result<Response, Problem> {
-    let (access, now, id) = (signed.access, api.clock.now(), Path(id));
+    let (access, now, id) = (signed.access, storage.clock.now(), Path(id));
     let change = match action.as_str() {
         "test" => {
             let tested = format!("{ALERTS_PAGE}?tested={}", id.0);
-            test_alert_rule(api, policy, access, id).await?;
+            test_alert_rule(storage, policy, access, id).await?;
             return Ok(Redirect::to(&tested).into_response());
         }
         "delete" => {
-            delete_alert_rule(api, access, id).await?;
+            delete_alert_rule(storage, access, id).await?;
             return Ok(Redirect::to(ALERTS_PAGE).into_response());
         }
         "mute" => AlertRuleChange { muted_until: Some(now + MUTE_DURATION), ..AlertRuleChange::default() },
@@ -258,13 +264,13 @@ pub async fn act_on_rule(
         "on" | "off" => AlertRuleChange { enabled: Some(action == "on"), ..AlertRuleChange::default() },
         _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
     };
-    let Json(_) = change_alert_rule(api, policy, access, id, JsonBody(change)).await?;
+    let Json(_) = change_alert_rule(storage, policy, access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
 /// `POST /console/alerts/{id}/rule`: changes everything of a rule but its condition and its receiver.
 pub async fn change_rule(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
@@ -283,7 +289,7 @@ pub async fn change_rule(
         escalation: Some(read_escalation(&form)?.unwrap_or(no_escalation)),
         ..AlertRuleChange::default()
     };
-    let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;
+    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
@@ -301,7 +307,7 @@ fn quiet_fields(rule: &AlertRule) -> (String, String) {
 }
 
 pub async fn change_receiver(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
@@ -315,24 +321,24 @@ pub async fn change_receiver(
         content_type: content_type(&form)?,
         ..AlertRuleChange::default()
     };
-    let Json(_) = change_alert_rule(api, policy, signed.access, id, JsonBody(change)).await?;
+    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
 pub async fn send_from_form(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
 ) -> Result<Response, Problem> {
-    send_alert_again(api, signed.access, id).await?;
+    send_alert_again(storage, signed.access, id).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
 
 pub async fn acknowledge_from_form(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
 ) -> Result<Response, Problem> {
-    let Json(_) = acknowledge_alert_firing(api, signed.access, id).await?;
+    let Json(_) = acknowledge_alert_firing(storage, signed.access, id).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }

@@ -3,7 +3,8 @@
 use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use crate::store::firings::AlertFiring;
 use crate::store::rules::AlertRule;
-use unslide_api::feature::operation::{Access, Api, Kind, Problem, TenantAdmin};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Kind, Problem, TenantAdmin};
 use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::queries::names;
@@ -23,9 +24,9 @@ pub struct FigureSuggestions {
 
 impl FigureSuggestions {
     /// Finds the names that a viewer may see.
-    pub async fn find(api: &Api, access: &Access<TenantAdmin>) -> Result<FigureSuggestions, Problem> {
-        let figures = list_figures(&api.store).into_iter().map(|figure| figure.name).collect();
-        let mut tx = api.tenant(access.tenant()).await?;
+    pub async fn find(storage: &Storage, access: &Access<TenantAdmin>) -> Result<FigureSuggestions, Problem> {
+        let figures = list_figures(&storage.store).into_iter().map(|figure| figure.name).collect();
+        let mut tx = storage.tenant(access.tenant()).await?;
         let only_app = access.only_app();
         let apps = names::find_apps(&mut tx, only_app, "", SUGGESTED_NAMES_LIMIT).await?;
         let found = names::find_versions(&mut tx, only_app, "", SUGGESTED_NAMES_LIMIT).await?;

@@ -6,8 +6,10 @@ use crate::store::rules::RecipientStatus;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
+use std::sync::Arc;
 use unslide_api::entropy;
-use unslide_api::feature::operation::{Api, Kind, Path, Problem};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_site::{Caller, Shell, Template, assign_caller, escaping, filters, render_html};
 
 #[derive(Template)]
@@ -21,16 +23,19 @@ struct MailPage {
     token: String,
 }
 
-async fn find_recipient(api: &Api, token: &str) -> Result<LinkedRecipient, Problem> {
+async fn find_recipient(storage: &Storage, token: &str) -> Result<LinkedRecipient, Problem> {
     let gone =
         || Problem::new(Kind::NotFound, "the link is unknown or too old; the next alert sends another one");
     let token = entropy::read_token(token).ok_or_else(gone)?;
-    recipients::find_by_link(&api.store, &token).await?.ok_or_else(gone)
+    recipients::find_by_link(&storage.store, &token).await?.ok_or_else(gone)
 }
 
 /// `GET /console/mail/{token}`: shows what a recipient may answer.
-pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> Result<Response, Problem> {
-    let LinkedRecipient { tenant, recipient } = find_recipient(&api, &token).await?;
+pub async fn render_page(
+    State(storage): State<Arc<Storage>>,
+    Path(token): Path<String>,
+) -> Result<Response, Problem> {
+    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token).await?;
     render_html(&MailPage {
         shell: Shell { title: "Alerts by mail".to_owned(), ..Shell::signed_out() },
         tenant: tenant.to_string(),
@@ -43,7 +48,7 @@ pub async fn render_page(State(api): State<Api>, Path(token): Path<String>) -> R
 
 /// `POST /console/mail/{token}/{action}`: `confirm` or `stop`.
 pub async fn answer_link(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Path((token, action)): Path<(String, String)>,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
@@ -52,9 +57,9 @@ pub async fn answer_link(
         "stop" => false,
         _ => return Err(Problem::new(Kind::NotFound, "a link of a mail has no such action")),
     };
-    let LinkedRecipient { tenant, recipient } = find_recipient(&api, &token).await?;
-    assign_caller(&extensions, &api, Caller::Public(tenant.clone()))?;
-    let mut tx = api.tenant(&tenant).await?;
+    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token).await?;
+    assign_caller(&extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
+    let mut tx = storage.tenant(&tenant).await?;
     recipients::set_accepted(&mut tx, &recipient.address, is_confirmed).await?;
     tx.commit().await?;
     Ok(Redirect::to(&format!("/console/mail/{token}")).into_response())

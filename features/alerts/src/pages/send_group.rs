@@ -5,7 +5,9 @@ use crate::store::rule_table;
 use crate::store::rules::AlertRule;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use unslide_api::feature::operation::{Api, JsonBody, Kind, MAX_LIMIT, Path, Problem, Query};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{JsonBody, Kind, MAX_LIMIT, Path, Problem, Query};
 use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::Uuid;
@@ -23,12 +25,12 @@ struct SendPage {
 
 /// `GET`: lists the receivers. Their addresses are for the tenant's administrators.
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<GroupRef>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let mut tx = storage.tenant(signed.access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, signed.access.only_app()).await?;
     // A tenant has fewer rules than a page can have.
     let mut rules = rule_table::list_rules(&mut tx, None, None, MAX_LIMIT).await?;
@@ -42,13 +44,13 @@ pub async fn render_page(
 
 /// `POST`: sends the group by the rule of the form.
 pub async fn send_from_form(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let rule = form.field_text("rule").parse();
     let rule = rule.map_err(|_| Problem::new(Kind::InvalidBody, "rule: the id of an alert rule"))?;
-    send_group(api, signed.access, Path(id.into()), JsonBody(GroupReceiver { rule })).await?;
+    send_group(storage, signed.access, Path(id.into()), JsonBody(GroupReceiver { rule })).await?;
     Ok(Redirect::to(&format!("/console/groups/{id}/send?sent={rule}")).into_response())
 }

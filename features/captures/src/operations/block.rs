@@ -63,12 +63,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The block.", body = FoundBlock), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_capture_block(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
     Query(query): Query<BlockQuery>,
 ) -> Result<Response, Problem> {
-    let (_, found, reservation) = find_block(&api, &access, &id, &query).await?;
+    let (_, found, reservation) = find_block(&symbolication, &access, &id, &query).await?;
     let bytes = serde_json::to_vec(&found).map_err(Problem::internal)?.into();
     Ok(([(CONTENT_TYPE, "application/json")], ReservedAnswer { bytes, reservation }).into_response())
 }
@@ -101,34 +101,35 @@ impl BlockQuery {
 /// # Errors
 /// [`Kind::InvalidParameter`] if the capture is no graph, or is too large; [`Kind::NotFound`]; as [`analysis`].
 pub async fn find_block(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     query: &BlockQuery,
 ) -> Result<(Capture, FoundBlock, Reservation), Problem> {
     let wanted = query.parse_wanted()?;
     let tenant = access.tenant();
-    let FoundAnalysis { capture, json, mut reservation } = analysis(api, access, "id", id).await?;
+    let FoundAnalysis { capture, json, mut reservation } =
+        analysis(&symbolication.storage, access, "id", id).await?;
     let checked = move || check_graph(&capture, &json).map(|size| (capture, size));
-    let (capture, size) = api.cpu.run_for(tenant, checked).await??;
+    let (capture, size) = symbolication.capacity.cpu.run_for(tenant, checked).await??;
     reservation.reserve_more(size.reserved_bytes())?;
     let key = CaptureKeys::new(tenant, capture.id).part("file");
-    let file = api.objects.get(&key, size.file).await?;
+    let file = symbolication.storage.objects.get(&key, size.file).await?;
     let file = file.ok_or_else(|| Problem::internal(format!("the file {key} is gone")))?.bytes;
-    let graph = api.cpu.run_for(tenant, move || read_graph(&file)).await??;
+    let graph = symbolication.capacity.cpu.run_for(tenant, move || read_graph(&file)).await??;
     let need = |image: &ProfileImage| {
         let (debug_id, system) = (image.debug_id?, image.is_system());
         Some(SymbolNeed { debug_id, cpu: None, system, name: image.name.clone() })
     };
     let needs = graph.list_unnamed_images().into_iter().filter_map(need).collect();
-    let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, Arc::default());
-    let symbols = cached.fetch_rest(api, tenant, cold).await;
+    let (cached, cold) = SymbolsOfReport::from_cache(symbolication, tenant, needs, Arc::default());
+    let symbols = cached.fetch_rest(symbolication, tenant, cold).await;
     let work = move || {
         let mut graph = graph;
         graph.name_classes(&|id| symbols.get(id));
         answer_query(&graph, &wanted)
     };
-    let found = api.cpu.run_for(tenant, work).await??;
+    let found = symbolication.capacity.cpu.run_for(tenant, work).await??;
     Ok((capture, found, reservation))
 }
 

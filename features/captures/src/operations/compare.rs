@@ -33,11 +33,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "What has changed.", body = ComparedCaptures), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn compare_captures(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path((id, other)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let pair = capture_pair(&api, &access, &id, &other).await?;
+    let pair = capture_pair(&storage, &access, &id, &other).await?;
     let work = move || {
         let mut pair = pair;
         let (_, _, change) = pair.compare()?;
@@ -48,7 +48,7 @@ pub async fn compare_captures(
         reservation.reserve_more(bytes.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })
     };
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = storage.capacity.cpu.run_for(access.tenant(), work).await??;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
@@ -65,13 +65,13 @@ pub struct CapturePair {
 /// # Errors
 /// [`Kind::NotFound`]; [`Kind::InvalidParameter`] if they cannot be compared; as [`analysis`].
 pub async fn capture_pair(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     id: &str,
     other: &str,
 ) -> Result<CapturePair, Problem> {
-    let after = analysis(api, access, "id", id).await?;
-    let pair = CapturePair { after, before: analysis(api, access, "other", other).await? };
+    let after = analysis(storage, access, "id", id).await?;
+    let pair = CapturePair { after, before: analysis(storage, access, "other", other).await? };
     let CapturePair { before, after } = &pair;
     let wrong = |detail: String| Err(Problem::new(Kind::InvalidParameter, detail));
     let kind = after.capture.kind;

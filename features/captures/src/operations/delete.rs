@@ -16,12 +16,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The capture is deleted."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn delete_capture(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let id: Uuid = parse_parameter("id", &id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let deleted = store::delete(&mut tx, id, access.only_app()).await?.ok_or_else(no_capture)?;
     segments::condemn_objects(&mut tx, &deleted.object_keys(access.tenant())).await?;
     let actor = access.principal.key_id.to_string();

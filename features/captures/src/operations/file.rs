@@ -27,13 +27,13 @@ problems!(Failures: InvalidParameter, NotFound);
         (status = 200, description = "The bytes.", content((Vec<u8> = "application/octet-stream"))), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_capture_file(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let id: Uuid = parse_parameter("id", &id)?;
     let tenant = access.tenant();
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;
     // It waits for object storage, and holds no connection at the same time.
     tx.rollback();
@@ -44,17 +44,19 @@ pub async fn get_capture_file(
         return Err(Problem::new(Kind::NotFound, "the capture has no such file"));
     };
     let (key, size) = (CaptureKeys::new(tenant, id).part(part.name), file.size);
-    let reservation = reserve_bytes(&api.permits, tenant, PIECE_BYTES.min(size))?;
-    let pieces =
-        stream::try_unfold((0, api, key, reservation), move |(begin, api, key, reservation)| async move {
+    let reservation = reserve_bytes(&storage.capacity.permits, tenant, PIECE_BYTES.min(size))?;
+    let pieces = stream::try_unfold(
+        (0, storage, key, reservation),
+        move |(begin, storage, key, reservation)| async move {
             if begin >= size {
                 return Ok(None);
             }
             let end = size.min(begin + PIECE_BYTES);
-            let piece = api.objects.get_range(&key, begin..end).await.map_err(io::Error::other)?;
+            let piece = storage.objects.get_range(&key, begin..end).await.map_err(io::Error::other)?;
             let piece = piece.ok_or_else(|| io::Error::other("the file is gone"))?;
-            Ok::<_, io::Error>(Some((piece, (end, api, key, reservation))))
-        });
+            Ok::<_, io::Error>(Some((piece, (end, storage, key, reservation))))
+        },
+    );
     let disposition = format!("attachment; filename=\"{id}-{}\"", part.name);
     // A browser must not show as a page what a tenant sent.
     let headers = [

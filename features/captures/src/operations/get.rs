@@ -40,11 +40,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The capture.", body = CaptureDetail), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_capture(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let FoundAnalysis { capture, json, mut reservation } = analysis(&api, &access, "id", &id).await?;
+    let FoundAnalysis { capture, json, mut reservation } = analysis(&storage, &access, "id", &id).await?;
     let work = move || {
         // The text, its copy in the answer, and what is around it.
         reservation.reserve_more(json.len() as u64 * 2 + 4_096)?;
@@ -57,7 +57,7 @@ pub async fn get_capture(
         let bytes = serde_json::to_vec(&detail).map_err(Problem::internal)?.into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = storage.capacity.cpu.run_for(access.tenant(), work).await??;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
@@ -90,27 +90,27 @@ impl FoundAnalysis {
 /// [`Kind::NotFound`]; [`Kind::InvalidParameter`] if it is no id; if the tenant's answers have no bytes left, or a server
 /// does not answer.
 pub async fn analysis(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     name: &str,
     id: &str,
 ) -> Result<FoundAnalysis, Problem> {
     let id: Uuid = parse_parameter(name, id)?;
     let tenant: &TenantId = access.tenant();
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;
     // It waits for object storage, and holds no connection at the same time.
     tx.rollback();
     let capture = capture.ok_or_else(no_capture)?;
     let Some(run) = capture.answer else {
-        let reservation = reserve_bytes(&api.permits, tenant, 0)?;
+        let reservation = reserve_bytes(&storage.capacity.permits, tenant, 0)?;
         return Ok(FoundAnalysis { capture, json: Bytes::new(), reservation });
     };
     let key = CaptureKeys::new(tenant, id).analysis(run);
-    let size = api.objects.head(&key).await?.map_or(0, |head| head.size);
-    let reservation = reserve_bytes(&api.permits, tenant, size)?;
+    let size = storage.objects.head(&key).await?.map_or(0, |head| head.size);
+    let reservation = reserve_bytes(&storage.capacity.permits, tenant, size)?;
     let limit = size.min(MOST_ANALYSIS_BYTES as u64);
-    let found = api.objects.get(&key, limit).await?;
+    let found = storage.objects.get(&key, limit).await?;
     let found = found.ok_or_else(|| Problem::internal(format!("the analysis {key} is gone")))?;
     Ok(FoundAnalysis { capture, json: found.bytes, reservation })
 }

@@ -36,7 +36,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of captures.", body = Page<Capture>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_captures(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<CaptureQuery>,
 ) -> Result<Json<Page<Capture>>, Problem> {
@@ -50,7 +50,7 @@ pub async fn list_captures(
     check_texts(Kind::InvalidParameter, 255, texts)?;
     let list = List::for_operation(access.tenant(), "list_captures", &filter);
     let (after, limit) = (page.read_cursor(list, time_and_id)?, page.check_limit()?);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list(&mut tx, &filter, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last: &Capture| {
         position_by_time(last.received_at, last.id)

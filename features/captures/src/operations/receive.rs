@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
 use tokio_util::io::StreamReader;
-use unslide_api::feature::operation::{Api, Charge, Kind, Problem};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::upload::{
     Packing, Parts, Pieces, UploadQuota, check_symbol_quota, pass_over, remove_object, stream_field,
     unpack_file,
@@ -54,21 +55,21 @@ struct StoredPart {
 /// # Errors
 /// If something is wrong with the bytes, or with a server that is needed.
 pub async fn receive(
-    api: &Api,
+    storage: &Storage,
     upload: CaptureUpload,
     body: CaptureBody,
     coding: Option<Packing>,
     charge: Charge,
 ) -> Result<(Uuid, bool), Problem> {
-    let mut tx = api.tenant(&upload.tenant).await?;
+    let mut tx = storage.tenant(&upload.tenant).await?;
     let id = segments::new_id(&mut tx).await?;
     let keys = CaptureKeys::new(&upload.tenant, id);
     store::expect(&mut tx, &keys.all(&upload.form, [])).await?;
     tx.commit().await?;
-    let mut stored = StoredParts::new(api, &upload, &keys, coding, charge);
+    let mut stored = StoredParts::new(storage, &upload, &keys, coding, charge);
     let (received, unused) = match parts(&mut stored, body).await {
         Ok(parts) => {
-            let noted = note(api, &upload, id, &keys, &parts).await;
+            let noted = note(storage, &upload, id, &keys, &parts).await;
             // After a failure the capture may be there; otherwise its files are condemned.
             let known = matches!(noted, Ok((_, true)));
             (noted, known)
@@ -76,14 +77,14 @@ pub async fn receive(
         Err(problem) => (Err(problem), true),
     };
     if unused {
-        remove(api, &upload.form, &keys).await;
+        remove(storage, &upload.form, &keys).await;
     }
     received
 }
 
 /// The files of a capture that are stored, and what may still come.
 struct StoredParts<'c> {
-    api: &'c Api,
+    storage: &'c Storage,
     keys: &'c CaptureKeys,
     expected: &'static [CapturePart],
     coding: Option<Packing>,
@@ -97,14 +98,14 @@ struct StoredParts<'c> {
 
 impl<'c> StoredParts<'c> {
     fn new(
-        api: &'c Api,
+        storage: &'c Storage,
         upload: &CaptureUpload,
         keys: &'c CaptureKeys,
         coding: Option<Packing>,
         charge: Charge,
     ) -> StoredParts<'c> {
         let (expected, most) = (upload.form.list_parts(), upload.may.bytes);
-        StoredParts { api, keys, expected, coding, charge, most, left: most, stored: Vec::new() }
+        StoredParts { storage, keys, expected, coding, charge, most, left: most, stored: Vec::new() }
     }
 
     /// Returns the part of this name, if it is expected and has not come yet.
@@ -127,7 +128,7 @@ impl<'c> StoredParts<'c> {
         });
         let reader = StreamReader::new(Box::pin(unpacked.map_err(std::io::Error::other)));
         let key = self.keys.part(part.name);
-        let stored = self.api.objects.put_stream(&key, reader, self.left, &Put::default()).await?;
+        let stored = self.storage.objects.put_stream(&key, reader, self.left, &Put::default()).await?;
         if stored.size == 0 {
             return Err(Problem::new(Kind::InvalidUpload, format!("the file {} is empty", part.name)));
         }
@@ -183,7 +184,7 @@ fn named(parts: &[CapturePart]) -> String {
 
 /// Inserts the capture of files that are stored.
 async fn note(
-    api: &Api,
+    storage: &Storage,
     upload: &CaptureUpload,
     id: Uuid,
     keys: &CaptureKeys,
@@ -202,7 +203,7 @@ async fn note(
         content_hash: content_hash(&upload.form, parts)?,
         keys: &kept,
     };
-    let mut tx = api.tenant(&upload.tenant).await?;
+    let mut tx = storage.tenant(&upload.tenant).await?;
     // Under a lock until the commit: two uploads at once do not go over the limit together.
     let used = usage::hold_symbols(&mut tx).await?;
     match store::receive(&mut tx, &new).await? {
@@ -217,10 +218,10 @@ async fn note(
     }
     let size = files.iter().map(|file| file.size).sum();
     if let Some(limit) = upload.may.symbol_bytes {
-        check_symbol_quota(api, used, size, limit)?;
+        check_symbol_quota(&storage.capacity, used, size, limit)?;
     }
     tx.commit().await?;
-    api.metrics.upload_bytes.inc_by(size);
+    storage.metrics.upload_bytes.inc_by(size);
     Ok((id, false))
 }
 
@@ -234,8 +235,8 @@ fn content_hash(form: &CaptureForm, parts: &[StoredPart]) -> Result<ContentHash,
 }
 
 /// Removes files that no capture has; what fails here goes later, because it is condemned.
-async fn remove(api: &Api, form: &CaptureForm, keys: &CaptureKeys) {
+async fn remove(storage: &Storage, form: &CaptureForm, keys: &CaptureKeys) {
     for part in form.list_parts() {
-        remove_object(api, &keys.part(part.name)).await;
+        remove_object(storage, &keys.part(part.name)).await;
     }
 }

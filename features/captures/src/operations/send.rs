@@ -95,16 +95,16 @@ problems!(Failures: InvalidParameter, SignalSwitchedOff, InvalidUpload, Incomple
             body = AcceptedCapture), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_capture(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsWrite>,
     Query(query): Query<SendCaptureQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedCapture>, Problem> {
     // The rate goes before what asks the database.
-    let admitted = AdmittedCapture::admit(&api, &access, &headers, body).await?;
-    let upload = upload(&api, &access, query).await?;
-    let (id, existing) = admitted.receive(api, upload).await?;
+    let admitted = AdmittedCapture::admit(&storage, &access, &headers, body).await?;
+    let upload = upload(&storage, &access, query).await?;
+    let (id, existing) = admitted.receive(storage, upload).await?;
     Ok(AcceptedResponse {
         body: AcceptedCapture { id, existing },
         location: Some(format!("/v1/captures/{id}")),
@@ -117,7 +117,7 @@ pub async fn send_capture(
 /// [`Kind::InvalidParameter`]; [`Kind::InsufficientScope`] for another app than the key's;
 /// [`Kind::SignalSwitchedOff`].
 pub async fn upload(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsWrite>,
     query: SendCaptureQuery,
 ) -> Result<CaptureUpload, Problem> {
@@ -127,9 +127,9 @@ pub async fn upload(
         app: text("app", access.restrict_app(query.app)?.unwrap_or_default(), 1)?,
         version: text("version", query.version.unwrap_or_default(), 0)?,
         session_id: query.session_id.map(|id| text("session_id", id, 1)).transpose()?,
-        may: UploadQuota::from_access(api, access),
+        may: UploadQuota::from_access(&storage.capacity, access),
     };
-    check_is_kept(api, access, &upload.app).await?;
+    check_is_kept(storage, access, &upload.app).await?;
     Ok(upload)
 }
 
@@ -147,18 +147,22 @@ impl AdmittedCapture {
     /// # Errors
     /// If a limit is reached, or the body is announced in a form that is not accepted.
     pub async fn admit(
-        api: &Api,
+        storage: &Storage,
         access: &Access<ReportsWrite>,
         headers: &HeaderMap,
         body: Body,
     ) -> Result<AdmittedCapture, Problem> {
-        let may = UploadQuota::from_access(api, access);
-        let mut charge = Charge::for_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
+        let may = UploadQuota::from_access(&storage.capacity, access);
+        let mut charge = Charge::for_reports(
+            &storage.capacity,
+            access.tenant(),
+            access.principal.limits.units_per_second,
+        )?;
         charge.charge_received(announced_length(headers))?;
-        let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+        let permit = storage.capacity.permits.uploads.try_acquire(access.tenant(), 1)?;
         // It is looked at again when the files are there.
-        let chunks = Chunks::new(headers, body, may.bytes, api.limits.client_pace())?;
-        check_quota(api, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
+        let chunks = Chunks::new(headers, body, may.bytes, storage.capacity.limits.client_pace())?;
+        check_quota(storage, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
         let coding = Packing::from_headers(headers)?;
         let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
         let body = match parse_boundary(headers, Kind::InvalidUpload)? {
@@ -172,12 +176,16 @@ impl AdmittedCapture {
     ///
     /// # Errors
     /// As [`receive`], and if it takes too long.
-    pub async fn receive(self, api: Api, upload: CaptureUpload) -> Result<(Uuid, bool), Problem> {
+    pub async fn receive(
+        self,
+        storage: Arc<Storage>,
+        upload: CaptureUpload,
+    ) -> Result<(Uuid, bool), Problem> {
         // In a task of its own, as every upload: see `POST /v1/symbols`.
-        let time = Duration::from_secs(api.limits.upload_seconds);
+        let time = Duration::from_secs(storage.capacity.limits.upload_seconds);
         let work = run_detached(Box::pin(async move {
             let AdmittedCapture { body, coding, charge, permit: _permit } = self;
-            let received = tokio::time::timeout(time, receive(&api, upload, body, coding, charge)).await;
+            let received = tokio::time::timeout(time, receive(&storage, upload, body, coding, charge)).await;
             received.unwrap_or_else(|_| Err(Problem::body_timeout(time)))
         }));
         work.await
@@ -185,8 +193,8 @@ impl AdmittedCapture {
 }
 
 /// Refuses and counts a capture of an app that keeps none.
-async fn check_is_kept(api: &Api, access: &Access<ReportsWrite>, app: &str) -> Result<(), Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
+async fn check_is_kept(storage: &Storage, access: &Access<ReportsWrite>, app: &str) -> Result<(), Problem> {
+    let mut tx = storage.tenant(access.tenant()).await?;
     if app_settings::get(&mut tx, app).await?.signals.captures {
         return Ok(());
     }

@@ -42,13 +42,13 @@ struct BlockPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let query = read_form(&state);
-    let (capture, found, reservation) = find_block(&api, &signed.access, &id, &query).await?;
+    let (capture, found, reservation) = find_block(&symbolication, &signed.access, &id, &query).await?;
     let FoundBlock { block: detail, class } = &found;
     let links = BlockLinks { id: capture.id };
     let mut lists = vec![

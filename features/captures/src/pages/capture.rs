@@ -26,17 +26,17 @@ struct CapturePage {
 }
 
 pub async fn page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let moments = Moments { from: state.parse_number("from")?, to: state.parse_number("to")? };
     let access = &signed.access;
-    let found = operations::analysis(&api, access, "id", &id).await?;
+    let found = operations::analysis(&storage, access, "id", &id).await?;
     let has_analysis = !found.json.is_empty();
     let earlier = if has_analysis {
-        let mut tx = api.tenant(access.tenant()).await?;
+        let mut tx = storage.tenant(access.tenant()).await?;
         let earlier = store::earlier(&mut tx, &found.capture, MOST_EARLIER).await?;
         tx.rollback();
         earlier
@@ -64,15 +64,15 @@ pub async fn page(
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = storage.capacity.cpu.run_for(access.tenant(), work).await??;
     Ok(html_answer(answer))
 }
 
 pub async fn delete(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     id: Path<String>,
 ) -> Result<Response, Problem> {
-    delete_capture(State(api), signed.access, id).await?;
+    delete_capture(State(storage), signed.access, id).await?;
     Ok(Redirect::to("/console/captures").into_response())
 }

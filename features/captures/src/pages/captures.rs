@@ -23,7 +23,7 @@ struct CapturesPage {
 }
 
 pub async fn page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -34,8 +34,8 @@ pub async fn page(
         cursor: state.get_text("cursor"),
         ..CaptureQuery::default()
     };
-    let Json(found) = list_captures(State(api.clone()), access.clone(), Query(query)).await?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let Json(found) = list_captures(State(storage.clone()), access.clone(), Query(query)).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let app = app_select(&mut tx, access, &state).await?;
     tx.rollback();
     let mut kinds = vec![("", "all")];

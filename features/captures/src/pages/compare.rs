@@ -30,12 +30,12 @@ struct ComparePage {
 }
 
 pub async fn page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Path((id, other)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let pair = capture_pair(&api, access, &id, &other).await?;
+    let pair = capture_pair(&storage, access, &id, &other).await?;
     let viewer = signed.viewer;
     let work = move || {
         let mut pair = pair;
@@ -67,7 +67,7 @@ pub async fn page(
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = storage.capacity.cpu.run_for(access.tenant(), work).await??;
     Ok(html_answer(answer))
 }
 

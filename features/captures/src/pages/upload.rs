@@ -14,20 +14,20 @@ const MOST_FIELDS: usize = 8;
 const MOST_FIELD_BYTES: usize = 1 << 10;
 
 pub async fn send(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsWrite>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let mut admitted = AdmittedCapture::admit(&api, access, &headers, body).await?;
+    let mut admitted = AdmittedCapture::admit(&storage, access, &headers, body).await?;
     let CaptureBody::Form(parts, reached) = &mut admitted.body else {
         return Err(Problem::new(Kind::InvalidUpload, "the page of captures sends a form"));
     };
     let (fields, file) = Box::pin(fields(parts)).await?;
     *reached = file.map(Box::new);
-    let capture = upload(&api, access, query(&fields)?).await?;
-    let (id, _) = admitted.receive(api, capture).await?;
+    let capture = upload(&storage, access, query(&fields)?).await?;
+    let (id, _) = admitted.receive(storage, capture).await?;
     Ok(Redirect::to(&format!("/console/captures/{id}")).into_response())
 }
 

@@ -7,7 +7,8 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use std::time::Duration;
-use unslide_api::feature::lists::{ListForms, PAGE_ENTRIES, delegate_to_feature, list_forms};
+use unslide_api::feature::lists::Lists;
+use unslide_api::feature::lists::{ListForms, PAGE_ENTRIES, delegate_to_feature};
 use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::site::bound_time;
 use unslide_api::feature::site::list_versions;
@@ -21,55 +22,57 @@ pub struct ListLink {
 }
 
 /// Returns the links to the list of a table, with these parameters.
-pub fn list_links(api: &Api, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec<ListLink> {
+pub fn list_links(lists: &Lists, table: &str, parameters: &[(&str, Option<&str>)]) -> Vec<ListLink> {
     let link_to = |forms: ListForms| ListLink {
         address: build_link(&format!("{}/{table}", forms.folder), parameters),
         text: forms.link,
     };
-    list_forms(&api.features).map(link_to).collect()
+    lists.forms.iter().copied().map(link_to).collect()
 }
 
 /// Returns the routes of all forms. Each page of a list must be read within the limit.
-pub fn form_routes(api: &Api, limit: Duration) -> Router<Api> {
-    list_forms(&api.features).fold(Router::new(), |routes, forms| {
+pub fn form_routes(lists: &Arc<Lists>, limit: Duration) -> Router<Api> {
+    lists.forms.iter().copied().fold(Router::new(), |routes, forms| {
         let path = |table: &str| format!("{}/{table}", forms.folder);
         let lists = Router::new()
             .route(&path("groups"), get(page_of_groups))
             .route(&path("reports"), get(page_of_reports))
             .route(&path("versions"), get(page_of_versions))
             .layer(from_fn_with_state(limit, bound_time))
-            .layer(from_fn_with_state((api.clone(), forms), delegate_to_feature));
+            .layer(from_fn_with_state((lists.clone(), forms), delegate_to_feature));
         routes.merge(lists)
     })
 }
 
 async fn page_of_groups(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
     let me = signed.viewer.name.as_deref();
-    let query =
-        GroupQuery { limit: Some(PAGE_ENTRIES), ..group_filters::build_query(&state, api.clock.now(), me) };
-    list_groups(api, signed.access, Query(query)).await
+    let query = GroupQuery {
+        limit: Some(PAGE_ENTRIES),
+        ..group_filters::build_query(&state, storage.clock.now(), me)
+    };
+    list_groups(storage, signed.access, Query(query)).await
 }
 
 async fn page_of_reports(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = report_filters::build_query(&state, api.clock.now());
+    let query = report_filters::build_query(&state, storage.clock.now());
     let query = ReportQuery { limit: Some(PAGE_ENTRIES), ..query };
-    list_reports(api, signed.access, Query(query)).await
+    list_reports(storage, signed.access, Query(query)).await
 }
 
 async fn page_of_versions(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<impl IntoResponse, Problem> {
     let app = signed.access.restrict_app(state.get_text("app"))?.unwrap_or_default();
     let query = PageQuery { limit: Some(PAGE_ENTRIES), cursor: state.get_text("cursor") };
-    list_versions(api, signed.access, Path(app), Query(query)).await
+    list_versions(storage, signed.access, Path(app), Query(query)).await
 }

@@ -5,6 +5,7 @@ use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
 use time::{Date, Duration, OffsetDateTime};
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{OverviewScope, PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::GROWING;
 use unslide_api::feature::site::Tx;
@@ -136,15 +137,16 @@ struct Figure {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let (access, now) = (&signed.access, storage.clock.now());
     let (app, version) = (access.restrict_app(state.get_text("app"))?, state.get_text("version"));
     let filter = VersionFilter { app: app.as_deref(), version: version.as_deref() };
     let period = OverviewPeriod::from_state(&state, now);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period_or_hours(&state));
     let chart = period.load_chart(&mut tx, filter).await?;
@@ -155,7 +157,7 @@ pub async fn render_page(
         days: period.days,
         is_hourly: period.step == TrendStep::Hour,
     };
-    let panels = collect_panels(&api, &mut tx, PanelSlot::Overview(scope)).await?;
+    let panels = collect_panels(&panels, &mut tx, PanelSlot::Overview(scope)).await?;
     let totals = period.load_totals(&mut tx, filter).await?;
     let new_groups = trends::new_groups(&mut tx, filter, period.begins, NEW_GROUPS_LIMIT).await?;
     let (new, growing, trends) = group_lists(&mut tx, access, &state, &period).await?;

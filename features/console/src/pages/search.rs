@@ -1,6 +1,7 @@
 //! `/console/search`: opens the entry with an id, or lists the groups, apps, versions, reports and sessions that match a text.
 
 use crate::prelude::*;
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::site::{
     SearchMatch, SearchQuery, SearchResults, find_by_id, find_by_short_id, read_id, search,
 };
@@ -29,7 +30,8 @@ struct MatchSection {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -40,7 +42,7 @@ pub async fn render_page(
         SearchResults::default()
     } else {
         let query = SearchQuery { q: text.clone(), app: None };
-        search(State(api), access, Query(query)).await?.0
+        search(State(storage), State(panels), access, Query(query)).await?.0
     };
     if let [only] = results.items.as_slice()
         && only.found_by == "id"
@@ -101,7 +103,8 @@ fn found_by(found: &SearchMatch) -> String {
 /// # Errors
 /// The database fails.
 pub async fn find_page_by_id(
-    api: &Api,
+    storage: &Storage,
+    panels: &Panels,
     access: &Access<ReportsRead>,
     text: Option<&str>,
 ) -> Result<Option<String>, Problem> {
@@ -111,9 +114,9 @@ pub async fn find_page_by_id(
         return Ok(None);
     }
     let only = access.only_app();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = match id {
-        Some(id) => find_by_id(api, &mut tx, access, only, id).await?,
+        Some(id) => find_by_id(panels, &mut tx, access, only, id).await?,
         None => find_by_short_id(&mut tx, only, text).await?,
     };
     Ok(found.map(|found| found.page))

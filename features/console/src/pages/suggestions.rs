@@ -10,7 +10,7 @@ const TYPED_BYTES: usize = 200;
 
 /// Answers with the names of apps or versions that contain a text.
 pub async fn suggest_names(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Json<Vec<String>>, Problem> {
@@ -20,7 +20,7 @@ pub async fn suggest_names(
     if text.len() > TYPED_BYTES {
         return Ok(Json(Vec::new()));
     }
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let names = match state.get("field") {
         Some("app") => names::find_apps(&mut tx, access.only_app(), &text, SUGGESTIONS_LIMIT).await?,
         Some("version") => {

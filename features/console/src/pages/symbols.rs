@@ -49,7 +49,7 @@ impl SymbolsPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<SymbolsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -59,9 +59,9 @@ pub async fn render_page(
         cursor: state.get_text("cursor"),
         ..SymbolQuery::default()
     };
-    let Json(objects) = list_symbols(State(api.clone()), access.clone(), Query(query)).await?;
+    let Json(objects) = list_symbols(State(storage.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let wanted = state.get("upload").map(|id| parse_parameter::<Uuid>("upload", id)).transpose()?;
     let mut uploads = match wanted {
         Some(id) => uploads::find_upload(&mut tx, id).await?.into_iter().collect(),
@@ -131,11 +131,11 @@ fn offers(object: &ObjectRow) -> String {
 
 /// `POST /console/symbols/upload`: handles the form's file like `POST /v1/symbols`.
 pub async fn upload_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<SymbolsWrite>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    upload_symbols(State(api), signed.access, Query(UploadQuery::default()), headers, body).await?;
+    upload_symbols(State(storage), signed.access, Query(UploadQuery::default()), headers, body).await?;
     Ok(Redirect::to(&build_link(SYMBOLS_PAGE, &[])).into_response())
 }

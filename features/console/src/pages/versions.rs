@@ -2,7 +2,9 @@
 
 use crate::pages::lists::{self, ListLink};
 use crate::prelude::*;
+use unslide_api::feature::lists::Lists;
 use unslide_api::feature::operation::PageQuery;
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelRow, PanelSection, PanelSlot, VersionScope, collect_panels};
 use unslide_api::feature::site::list_versions;
 use unslide_model::figures::round_fraction_below_whole;
@@ -54,28 +56,30 @@ impl VersionsPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
+    State(lists): State<Arc<Lists>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let asked = access.restrict_app(state.get_text("app"))?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     tx.rollback();
     // The app that reported last, if none is chosen.
     let app = select.select_or_first(asked);
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
+    let found = list_versions(State(storage.clone()), access.clone(), Path(app.clone()), Query(query)).await;
     let (items, next) = match found {
         Ok(Json(page)) => (page.items, page.next_cursor),
         Err(problem) if problem.kind() == unslide_api::problem::Kind::NotFound => (Vec::new(), None),
         Err(problem) => return Err(problem),
     };
     let names: Vec<String> = items.iter().map(|version| version.version.clone()).collect();
-    let scope = VersionScope { app: &app, versions: &names, today: api.clock.now().date() };
-    let mut tx = api.tenant(access.tenant()).await?;
-    let columns = collect_panels(&api, &mut tx, PanelSlot::Versions(scope)).await?;
+    let scope = VersionScope { app: &app, versions: &names, today: storage.clock.now().date() };
+    let mut tx = storage.tenant(access.tenant()).await?;
+    let columns = collect_panels(&panels, &mut tx, PanelSlot::Versions(scope)).await?;
     tx.rollback();
     let bar = FilterBar { action: VERSIONS_PAGE.to_owned(), selects: vec![select], ..FilterBar::default() };
     render_html(&VersionsPage {
@@ -84,7 +88,7 @@ pub async fn render_page(
             .with_bar(bar),
         versions: items,
         columns,
-        links: lists::list_links(&api, "versions", &[("app", Some(&app))]),
+        links: lists::list_links(&lists, "versions", &[("app", Some(&app))]),
         next: next.map(|cursor| build_link(VERSIONS_PAGE, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app,
     })

@@ -10,8 +10,10 @@ use form_urlencoded::Serializer;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Uri};
+use std::sync::Arc;
+use unslide_api::feature::lists::Lists;
 use unslide_api::feature::lists::{ListTable, PAGE_ENTRIES, RequestSlot};
-use unslide_api::feature::operation::{Api, Kind, Problem, parse_parameter};
+use unslide_api::feature::operation::{Kind, Problem, parse_parameter};
 
 /// A list that a route answers.
 #[derive(Clone, Copy)]
@@ -22,19 +24,19 @@ struct RoutedList {
 }
 
 impl RoutedList {
-    fn from_request(api: &Api, request: &Request) -> Option<RoutedList> {
+    fn from_request(lists: &Lists, request: &Request) -> Option<RoutedList> {
         let path = request.extensions().get::<MatchedPath>()?.as_str();
         let page = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
         let is_it = |table: &ListTable| page.map_or(table.path == path, |page| table.name == page);
-        let table = api.list_tables().find(|table| is_it(table))?;
+        let table = lists.tables.iter().copied().find(|table| is_it(table))?;
         Some(RoutedList { table, is_in_console: page.is_some() })
     }
 }
 
 /// Answers a list as a file if the client requests one or the route is one of the console, and does not change other
 /// requests.
-pub async fn answer_list(api: Api, request: Request, next: Next) -> Response {
-    let list = RoutedList::from_request(&api, &request).filter(|_| request.method().is_safe());
+pub async fn answer_list(lists: Arc<Lists>, request: Request, next: Next) -> Response {
+    let list = RoutedList::from_request(&lists, &request).filter(|_| request.method().is_safe());
     let Some(list) = list else { return next.run(request).await };
     let (mut parts, body) = request.into_parts();
     let query = ListQuery::from_parts(&parts);
@@ -59,14 +61,17 @@ pub async fn answer_list(api: Api, request: Request, next: Next) -> Response {
     // A client that requests the head alone gets that of the same answer.
     parts.method = Method::GET;
     let export = ExportRequest { format, table: list.table, limit };
-    let pages = OperationPages { api: api.clone(), parts, next, query, list };
+    let pages = OperationPages { lists: lists.clone(), parts, next, query, list };
     match pages.request_page(pages.parts.clone(), pages.query.cursor.as_deref()).await {
         Ok(OperationAnswer::Page(page)) => {
             let slot = pages.parts.extensions.get::<RequestSlot>().map(RequestSlot::caller);
             let Some(tenant) = slot.as_ref().and_then(|caller| caller.tenant()) else {
                 return Problem::internal("a list was answered without a tenant").into_response();
             };
-            export.into_response(&api, tenant, page, pages).await.unwrap_or_else(IntoResponse::into_response)
+            export
+                .into_response(&lists.capacity, tenant, page, pages)
+                .await
+                .unwrap_or_else(IntoResponse::into_response)
         }
         Ok(OperationAnswer::Refusal(refusal)) => refusal,
         Err(problem) => problem.into_response(),
@@ -137,7 +142,7 @@ enum OperationAnswer {
 
 /// The pages of a list, as its operation answers them to the client's request.
 pub struct OperationPages {
-    api: Api,
+    lists: Arc<Lists>,
     parts: Parts,
     next: Next,
     query: ListQuery,
@@ -161,7 +166,7 @@ impl OperationPages {
 
     /// Requests the page at a cursor, in a slot of its own.
     pub(super) async fn read_page(&self, cursor: &str) -> Result<Bytes, Problem> {
-        let slot = RequestSlot::take(&self.api.permits)?;
+        let slot = RequestSlot::take(&self.lists.capacity.permits)?;
         let mut parts = self.parts.clone();
         parts.extensions.insert(slot.clone());
         let answer = self.request_page(parts, Some(cursor)).await;

@@ -12,6 +12,8 @@ mod rows;
 use format::ExportFormat;
 use layer::OperationPages;
 use rows::PageRows;
+use std::sync::Arc;
+use unslide_api::feature::Capacity;
 
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
@@ -20,12 +22,12 @@ use http::header;
 use std::io;
 use std::time::Duration;
 use unslide_api::feature::lists::{ListForms, ListTable, Reservation, reserve_bytes};
-use unslide_api::feature::operation::{Api, Kind, Problem};
+use unslide_api::feature::operation::{Kind, Problem};
 use unslide_model::TenantId;
 
 /// Lists as files, for the api.
 pub const FORMS: ListForms = ListForms {
-    answer: |api, request, next| Box::pin(layer::answer_list(api, request, next)),
+    answer: |lists, request, next| Box::pin(layer::answer_list(lists, request, next)),
     document: documented::document_exports,
     folder: FOLDER,
     link: "Export CSV",
@@ -54,7 +56,7 @@ struct ExportRequest {
 
 /// State of an export between two pages.
 struct RunningExport {
-    api: Api,
+    capacity: Arc<Capacity>,
     tenant: TenantId,
     request: ExportRequest,
     pages: OperationPages,
@@ -79,14 +81,14 @@ impl ExportRequest {
     /// Returns an error if the first page cannot be written.
     async fn into_response(
         self,
-        api: &Api,
+        capacity: &Arc<Capacity>,
         tenant: &TenantId,
         first: Bytes,
         pages: OperationPages,
     ) -> Result<Response, Problem> {
-        let reservation = reserve_bytes(&api.permits, tenant, PAGE_BYTES as u64)?;
+        let reservation = reserve_bytes(&capacity.permits, tenant, PAGE_BYTES as u64)?;
         let mut running = RunningExport {
-            api: api.clone(),
+            capacity: capacity.clone(),
             tenant: tenant.clone(),
             request: self,
             pages,
@@ -149,7 +151,7 @@ impl RunningExport {
         let (request, written) = (self.request, self.written);
         let left = request.limit.map(|limit| limit - written);
         let mut rows = self
-            .api
+            .capacity
             .cpu
             .run_for(&self.tenant, move || rows::write_rows(request, &page, written == 0, left))
             .await?

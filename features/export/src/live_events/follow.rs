@@ -9,11 +9,14 @@ use futures::{Stream, StreamExt, stream};
 use http::request::Parts;
 use serde::Deserialize;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
+use unslide_api::feature::Keys;
 use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::{
-    Access, Api, Kind, Permit, Problem, Query, ReportsRead, check_texts, parse_parameter, problems,
+    Access, Kind, Permit, Problem, Query, ReportsRead, check_texts, parse_parameter, problems,
 };
+use unslide_runtime::Shutdown;
 use utoipa::IntoParams;
 
 /// The longest stream in seconds, and the default.
@@ -62,7 +65,8 @@ problems!(Failures: InvalidParameter);
         content_type = "text/event-stream"), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn follow_events(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
+    State(shutdown): State<Shutdown>,
     access: Access<ReportsRead>,
     Query(query): Query<EventQuery>,
     parts: Parts,
@@ -79,28 +83,28 @@ pub async fn follow_events(
         return Err(Problem::new(Kind::InvalidParameter, "after: 0 or the id of an event"));
     }
     let app = access.restrict_app(query.app)?;
-    let permit = api.permits.streams.try_acquire(access.tenant(), 1)?;
+    let permit = keys.capacity.permits.streams.try_acquire(access.tenant(), 1)?;
     let reached = match after {
         Some(number) => number,
         None => {
-            let mut tx = api.tenant(access.tenant()).await?;
+            let mut tx = keys.storage.tenant(access.tenant()).await?;
             let latest = store::latest_number(&mut tx).await?;
             tx.rollback();
             latest
         }
     };
-    let end = api.shutdown.token().clone();
+    let end = shutdown.token().clone();
     let end = async move {
         let _ = tokio::time::timeout(Duration::from_secs(seconds.into()), end.cancelled()).await;
     };
-    let follower = EventFollower { api, access, parts, app, reached, is_caught_up: false, _permit: permit };
+    let follower = EventFollower { keys, access, parts, app, reached, is_caught_up: false, _permit: permit };
     let events = follower.into_stream().take_until(Box::pin(end));
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response())
 }
 
 /// A client that follows events.
 struct EventFollower {
-    api: Api,
+    keys: Arc<Keys>,
     access: Access<ReportsRead>,
     parts: Parts,
     app: Option<String>,
@@ -159,9 +163,9 @@ impl EventFollower {
     /// # Errors
     /// Returns an error if the key may not read events any more.
     async fn check_key(&mut self) -> Result<(), Problem> {
-        let slot = RequestSlot::take(&self.api.permits)?;
+        let slot = RequestSlot::take(&self.keys.capacity.permits)?;
         self.parts.extensions.insert(slot.clone());
-        let access = Access::<ReportsRead>::from_request_parts(&mut self.parts, &self.api).await;
+        let access = Access::<ReportsRead>::from_request_parts(&mut self.parts, &self.keys).await;
         slot.release();
         self.access = access?;
         Ok(())
@@ -169,7 +173,7 @@ impl EventFollower {
 
     /// Reads a page of events, and returns the number at its end.
     async fn read_events(&mut self) -> Result<(Vec<Event>, EventNumber), Problem> {
-        let mut tx = self.api.tenant(self.access.tenant()).await?;
+        let mut tx = self.keys.storage.tenant(self.access.tenant()).await?;
         let found =
             store::events_after(&mut tx, self.reached, self.app.as_deref(), MAX_EVENTS_PER_READ).await?;
         self.is_caught_up = found.events.len() < usize::from(MAX_EVENTS_PER_READ);

@@ -83,7 +83,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The app's figures.", body = AppHealth), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_health(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(query): Query<HealthQuery>,
@@ -97,9 +97,9 @@ pub async fn get_health(
         return Err(none());
     }
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
-    let [now, before] = figures::compared_periods(api.clock.now().date(), days);
+    let [now, before] = figures::compared_periods(storage.clock.now().date(), days);
     let of = (Some(app.as_str()), version.as_deref());
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let period = figures::period_figures(&mut tx, of, now).await?;
     let period_before = figures::total_figures(&mut tx, of, before).await?;
     let versions = figures::most_used_versions(&mut tx, &app, version.as_deref(), now).await?;

@@ -110,7 +110,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The figure.", body = AppFigure), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_figure(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(query): Query<FigureOverTime>,
@@ -122,14 +122,14 @@ pub async fn get_figure(
     let whole = |text: String| text.replace('\0', "");
     let app = whole(app);
     let [version, host, endpoint] = [query.version, query.host, query.endpoint].map(|text| text.map(whole));
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let wanted = FigureQuery {
         figure: &query.figure,
         app: &app,
         version: version.as_deref(),
         host: host.as_deref(),
         endpoint: endpoint.as_deref(),
-        period: query.by.period(api.clock.now()),
+        period: query.by.period(storage.clock.now()),
         before: None,
     };
     let Some(points) = list_points(&mut tx, wanted).await? else {

@@ -27,7 +27,7 @@ problems!(Failures: NotFound);
     responses((status = 200, description = "The limits.", body = AppMemoryLimits), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_memory_limits(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
 ) -> Result<Json<AppMemoryLimits>, Problem> {
@@ -35,7 +35,7 @@ pub async fn list_memory_limits(
     if !access.can_see(&app) {
         return Err(Problem::new(Kind::NotFound, none));
     }
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     if limits.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));

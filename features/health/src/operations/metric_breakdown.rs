@@ -61,7 +61,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The figures.", body = MetricBreakdown), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn break_down_metric(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(query): Query<BreakdownQuery>,
@@ -77,8 +77,8 @@ pub async fn break_down_metric(
         return Err(Problem::new(Kind::NotFound, none));
     }
     let (app, version) = (app.replace('\0', ""), query.version.replace('\0', ""));
-    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let [period, _] = figures::compared_periods(storage.clock.now().date(), days);
+    let mut tx = storage.tenant(access.tenant()).await?;
     let values = metric_breakdown::break_down(&mut tx, &app, &version, metric, query.by, period).await?;
     if values.is_empty() {
         return Err(Problem::new(Kind::NotFound, none));

@@ -103,7 +103,7 @@ const NO_REQUESTS: &str = "no requests of this app came for these days; send the
     responses((status = 200, description = "The hosts.", body = AppNetwork), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_network(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(query): Query<NetworkQuery>,
@@ -113,8 +113,8 @@ pub async fn get_network(
         return Err(Problem::new(Kind::NotFound, NO_REQUESTS));
     }
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
-    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let [period, _] = figures::compared_periods(storage.clock.now().date(), days);
+    let mut tx = storage.tenant(access.tenant()).await?;
     let filter = RequestFilter { app: &app, version: version.as_deref(), period };
     let found = requests::compare_app_requests(&mut tx, filter).await?;
     if found.hosts.is_empty() {
@@ -137,7 +137,7 @@ pub async fn get_network(
     responses((status = 200, description = "The list.", body = AppNetworkList), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_network(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path((app, by)): Path<(String, String)>,
     Query(query): Query<NetworkListQuery>,
@@ -150,8 +150,8 @@ pub async fn list_network(
         return Err(Problem::new(Kind::NotFound, NO_LIST));
     }
     let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
-    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let [period, _] = figures::compared_periods(storage.clock.now().date(), days);
+    let mut tx = storage.tenant(access.tenant()).await?;
     let filter = RequestFilter { app: &app, version: version.as_deref(), period };
     let found = match query.by_version {
         true => requests::list_requests_by_version(&mut tx, filter, by).await?,

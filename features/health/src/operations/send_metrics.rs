@@ -74,7 +74,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
         body = SentMetrics), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_metrics(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<ReportsWrite>,
     Extension(trace): Extension<TraceContext>,
     headers: HeaderMap,
@@ -82,11 +82,11 @@ pub async fn send_metrics(
 ) -> Result<AcceptedResponse<SentMetrics>, Problem> {
     let request = EventRequest { access, trace, headers, body };
     let target = EventTarget {
-        topic: &api.topics.metrics,
+        topic: &broker.topics.metrics,
         signal: AppSignal::Metrics,
         unreadable_reason: topics::BAD_METRICS,
     };
-    let sent = events::send_events::<MetricPayload>(&api, target, request).await?;
+    let sent = events::send_events::<MetricPayload>(&broker, target, request).await?;
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health/versions"));
     let unread = sent.unread.into_iter().collect();
     let body = SentMetrics {

@@ -77,7 +77,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
         body = SentSessions), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_sessions(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<ReportsWrite>,
     Extension(trace): Extension<TraceContext>,
     headers: HeaderMap,
@@ -85,11 +85,11 @@ pub async fn send_sessions(
 ) -> Result<AcceptedResponse<SentSessions>, Problem> {
     let request = EventRequest { access, trace, headers, body };
     let target = EventTarget {
-        topic: &api.topics.sessions,
+        topic: &broker.topics.sessions,
         signal: AppSignal::Sessions,
         unreadable_reason: topics::BAD_SESSION,
     };
-    let sent = events::send_events::<SessionEvent>(&api, target, request).await?;
+    let sent = events::send_events::<SessionEvent>(&broker, target, request).await?;
     let location = sent.only_app.map(|app| format!("/v1/apps/{app}/health"));
     let body = SentSessions {
         accepted: sent.accepted,

@@ -58,7 +58,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The versions' figures.", body = VersionsHealth), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn compare_versions(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(query): Query<VersionsQuery>,
@@ -70,8 +70,8 @@ pub async fn compare_versions(
         return Err(Problem::new(Kind::NotFound, none));
     }
     let app = app.replace('\0', "");
-    let [period, _] = figures::compared_periods(api.clock.now().date(), days);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let [period, _] = figures::compared_periods(storage.clock.now().date(), days);
+    let mut tx = storage.tenant(access.tenant()).await?;
     let chosen = query.compare_with.as_deref();
     let compared = signals::compare_with_version(&mut tx, &app, period, chosen).await?;
     let dropped = app_signals::list_drops(&mut tx, &app, period).await?;

@@ -32,7 +32,7 @@ struct PointRow {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -42,14 +42,14 @@ pub async fn render_page(
     let mut select = figure_select();
     let figure = select.select_or_first(state.get_text("figure"));
     let step = state.get("by").and_then(FigureStep::parse).unwrap_or_default();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let query = FigureQuery {
         figure: &figure,
         app: &app,
         version,
         host,
         endpoint,
-        period: step.period(api.clock.now()),
+        period: step.period(storage.clock.now()),
         before: None,
     };
     let points = list_points(&mut tx, query).await?;

@@ -35,7 +35,7 @@ struct FigureRow {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -49,8 +49,8 @@ pub async fn render_page(
         return Err(Problem::new(Kind::InvalidParameter, "metric: the console shows no such metric"));
     };
     let [days, _] =
-        figures::compared_periods(api.clock.now().date(), u32::try_from(state.chart_days()).unwrap_or(1));
-    let mut tx = api.tenant(access.tenant()).await?;
+        figures::compared_periods(storage.clock.now().date(), u32::try_from(state.chart_days()).unwrap_or(1));
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut tables = Vec::new();
     for (by, heading, column) in
         [(MetricDimension::Model, "By device", "Device"), (MetricDimension::OsVersion, "By system", "System")]

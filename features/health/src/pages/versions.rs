@@ -52,13 +52,13 @@ struct HealthPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let asked = access.restrict_app(state.get_text("app"))?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut select = app_select(&mut tx, access, &state).await?;
     // Apps may send these signals and no report.
     let measured = measured_apps(&mut tx, access.only_app()).await?;
@@ -70,7 +70,7 @@ pub async fn render_page(
     // The app that reported last, if none is chosen.
     let app = select.select_or_first(asked);
     let length = u32::try_from(state.chart_days()).unwrap_or(1);
-    let [days, _] = figures::compared_periods(api.clock.now().date(), length);
+    let [days, _] = figures::compared_periods(storage.clock.now().date(), length);
     let ComparedVersions { versions, metrics_from } =
         signals::compare_with_version(&mut tx, &app, days, state.get(COMPARE_WITH)).await?;
     let found_requests =

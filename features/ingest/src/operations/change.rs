@@ -5,7 +5,9 @@ use crate::store::{self, IngestKey, IngestKeyState};
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
-use unslide_api::feature::operation::{Access, Api, JsonBody, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Path, Problem, TenantAdmin, problems};
 use unslide_store::audit;
 use utoipa::ToSchema;
 
@@ -31,14 +33,14 @@ pub struct IngestKeyChange {
     responses((status = 200, description = "The key as it is now.", body = IngestKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn change_public_key(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(ingest): IngestExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<IngestKeyChange>,
 ) -> Result<Json<IngestKey>, Problem> {
     check_id(&id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let key = store::set_state(&mut tx, &id, access.only_app(), change.state).await?;
     let key = key.ok_or_else(no_key)?;
     let detail = serde_json::json!({"state": key.state});

@@ -6,7 +6,9 @@ use crate::store::{self, IngestKey, MAX_OPEN_KEYS, NewIngestKey};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, problems};
 use unslide_store::audit;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
@@ -21,7 +23,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
     responses((status = 201, description = "The key was made.", body = IngestKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_public_key(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewIngestKey>,
 ) -> Result<(StatusCode, Json<IngestKey>), Problem> {
@@ -33,7 +35,7 @@ pub async fn create_public_key(
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
     let text = KeyText::generate().map_err(Problem::internal)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let Some(key) = store::create_key(&mut tx, &new, &text).await? else {
         let detail =
             format!("a tenant has at most {MAX_OPEN_KEYS} public keys that are not closed; close one");

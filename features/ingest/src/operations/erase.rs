@@ -5,9 +5,11 @@ use crate::erasure::begin_erasure;
 use crate::store;
 use axum::extract::State;
 use serde::Deserialize;
+use std::sync::Arc;
 use time::OffsetDateTime;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    AcceptedResponse, Access, Api, JsonBody, Kind, Path, Problem, TenantAdmin, problems,
+    AcceptedResponse, Access, JsonBody, Kind, Path, Problem, TenantAdmin, problems,
 };
 use unslide_model::SenderKeyId;
 use unslide_store::key_erasures::{KeyErasure, KeyRange, MAX_OPEN_ERASURES};
@@ -49,13 +51,13 @@ pub struct NewKeyErasure {
         Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn erase_public_key_reports(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
     JsonBody(new): JsonBody<NewKeyErasure>,
 ) -> Result<AcceptedResponse<KeyErasure>, Problem> {
     check_id(&id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     store::get_key(&mut tx, &id, access.only_app()).await?.ok_or_else(no_key)?;
     let range = check_range(&id, new, tx.now())?;
     let actor = access.principal.key_id.to_string();

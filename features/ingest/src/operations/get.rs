@@ -5,7 +5,9 @@ use crate::store::{self, IngestKey, KeyToday, KeyVersion};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use unslide_api::feature::operation::{Access, Api, Path, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Path, Problem, TenantAdmin, problems};
 use unslide_store::key_erasures::{KeyErasure, list_erasures};
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
@@ -60,12 +62,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The key.", body = IngestKeyDetail), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_public_key(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> std::result::Result<Json<IngestKeyDetail>, Problem> {
     check_id(&id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let detail = IngestKeyDetail::read_detail(&mut tx, &id, access.only_app()).await?;
     detail.map(Json).ok_or_else(no_key)
 }

@@ -3,8 +3,10 @@
 use crate::store::{self, IngestKey};
 use axum::Json;
 use axum::extract::State;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
+    Access, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 
 problems!(Failures: InvalidParameter);
@@ -18,11 +20,11 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of keys.", body = Page<IngestKey>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_public_keys(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<IngestKey>>, Problem> {
-    let mut found = find_keys(&api, &access, &page).await?;
+    let mut found = find_keys(&storage, &access, &page).await?;
     found.items.iter_mut().for_each(|key| key.key = None);
     Ok(Json(found))
 }
@@ -32,14 +34,14 @@ pub async fn list_public_keys(
 /// # Errors
 /// A parameter is wrong, or the database fails.
 pub async fn find_keys(
-    api: &Api,
+    storage: &Storage,
     access: &Access<TenantAdmin>,
     page: &PageQuery,
 ) -> Result<Page<IngestKey>, Problem> {
     let list = List::for_operation(access.tenant(), "list_public_keys", &access.only_app());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list_keys(&mut tx, access.only_app(), after, limit + 1).await?;
     Ok(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, &last.id)))
 }

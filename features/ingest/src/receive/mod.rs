@@ -22,6 +22,10 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
+use unslide_api::feature::Broker;
+use unslide_api::feature::Capacity;
+use unslide_api::feature::Storage;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::intake::{
     self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
     ReportScope, RequestId, TraceContext, assign_caller, header_form, read_body,
@@ -74,14 +78,15 @@ async fn refuse_path(request: Request) -> Response {
 }
 
 async fn receive_request(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
+    State(broker): State<Arc<Broker>>,
     Extension(ingest): Extension<Arc<Ingest>>,
     key: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    let received = receive_reports(&api, &ingest, &text, &parts, body).await;
+    let received = receive_reports(&symbolication, &broker, &ingest, &text, &parts, body).await;
     answer_request(&ingest, &parts, received)
 }
 
@@ -110,22 +115,24 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
 
 /// Sends the reports of a request to the broker, with a record for each that is refused.
 async fn receive_reports(
-    api: &Api,
+    symbolication: &Symbolication,
+    broker: &Broker,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
-        receive_body(api, ingest, text, parts, body).await?;
-    let reports = read_reports(api, &key, header_form(&parts.headers), bytes, budget).await?;
+        receive_body(broker, ingest, text, parts, body).await?;
+    let reports = read_reports(symbolication, &key, header_form(&parts.headers), bytes, budget).await?;
     let values = reports.reports.iter().map(|report| match report {
         ReceivedReport::Accepted(report) => &report.bytes,
         ReceivedReport::Refused(report) => &report.bytes,
     });
-    let is_over_rate = is_over_rate | take_values(api, ingest, &key, &reports.budget.charge, values)?;
-    let received = send_reports(api, ingest, &key, parts, &reports, is_over_rate).await?;
-    let day = api.clock.now().date();
+    let is_over_rate =
+        is_over_rate | take_values(&symbolication.capacity, ingest, &key, &reports.budget.charge, values)?;
+    let received = send_reports(broker, ingest, &key, parts, &reports, is_over_rate).await?;
+    let day = symbolication.storage.clock.now().date();
     for report in &reports.reports {
         if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
             let report = VersionUses { reports: 1, runs: 0 };
@@ -146,7 +153,7 @@ struct ReceivedBody {
 
 /// Takes the values of a request from the rates. Returns true if it is over one of them.
 fn take_values<'v>(
-    api: &Api,
+    capacity: &Capacity,
     ingest: &Ingest,
     key: &CallerKey,
     charge: &Charge,
@@ -156,35 +163,36 @@ fn take_values<'v>(
     let bytes = values.map(|value| value.len() as u64).sum();
     charge.charge_reports(number)?;
     // The first report was taken before the body was received.
-    let is_within = ingest.limits.try_take_reports(api, key, number.saturating_sub(1))
-        & ingest.limits.try_take_bytes(api, key, bytes);
+    let is_within = ingest.limits.try_take_reports(capacity, key, number.saturating_sub(1))
+        & ingest.limits.try_take_bytes(capacity, key, bytes);
     Ok(!is_within || charge.is_over_rate())
 }
 
 /// Checks the sender of a request and receives its body.
 async fn receive_body(
-    api: &Api,
+    broker: &Broker,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
     body: Body,
 ) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
-    let (key, is_over_address) = find_sender(api, ingest, text, parts).await?;
-    assign_caller(&parts.extensions, api, Caller::Public(key.tenant.clone()))?;
+    let (key, is_over_address) = find_sender(&broker.storage, ingest, text, parts).await?;
+    assign_caller(&parts.extensions, &broker.capacity, Caller::Public(key.tenant.clone()))?;
     tracing::debug!(public_key.id = key.id, "a request of a public key");
     if !key.is_tenant_active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
     }
-    api.check_topics()?;
-    let is_over_rate = !ingest.limits.try_take_reports(api, &key, 1) || is_over_address;
-    let mut charge = Charge::for_overflowing_reports(api, &key.tenant, key.limits.units_per_second);
+    broker.check_topics()?;
+    let is_over_rate = !ingest.limits.try_take_reports(&broker.capacity, &key, 1) || is_over_address;
+    let mut charge =
+        Charge::for_overflowing_reports(&broker.capacity, &key.tenant, key.limits.units_per_second);
     if (is_over_rate || charge.is_over_rate()) && ingest.overflow.is_full(&key.tenant) {
         return Err(refuse_overflow());
     }
-    let most = api.limits.ingest_bytes.min(MAX_PACKED_BYTES);
-    let chunks = Chunks::new(&parts.headers, body, most, api.limits.client_pace())?;
-    let mut reserved = api.permits.reserve_public_body(&key.tenant)?;
+    let most = broker.capacity.limits.ingest_bytes.min(MAX_PACKED_BYTES);
+    let chunks = Chunks::new(&parts.headers, body, most, broker.capacity.limits.client_pace())?;
+    let mut reserved = broker.capacity.permits.reserve_public_body(&key.tenant)?;
     let bytes = tokio::time::timeout(BODY_TIMEOUT, chunks.collect_body(&mut reserved)).await;
     let bytes = bytes.map_err(|_| Problem::body_timeout(BODY_TIMEOUT))??;
     charge.charge_received(bytes.len() as u64)?;
@@ -194,19 +202,19 @@ async fn receive_body(
 /// Finds the key of a request. Returns true if its address is over its rate: then the key is not looked up, and must have
 /// been a short time ago.
 async fn find_sender(
-    api: &Api,
+    storage: &Storage,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
 ) -> Result<(Arc<CallerKey>, bool), Problem> {
     let address = parts.extensions.get::<ClientAddress>();
     let taken = address.map_or(Ok(()), |address| {
-        ingest.limits.addresses.take_request(api.clock.monotonic_micros(), address.0)
+        ingest.limits.addresses.take_request(storage.clock.monotonic_micros(), address.0)
     });
     if let Err(problem) = taken {
-        return ingest.find_known_key(api, text).map(|key| (key, true)).ok_or(problem);
+        return ingest.find_known_key(storage, text).map(|key| (key, true)).ok_or(problem);
     }
-    let key = ingest.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let key = ingest.find_key(storage, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
     Ok((key, false))
 }
 
@@ -230,28 +238,28 @@ struct ReadRequest {
 }
 
 async fn read_reports(
-    api: &Api,
+    symbolication: &Symbolication,
     key: &Arc<CallerKey>,
     form: BodyForm,
     body: Bytes,
     mut budget: ReadBudget,
 ) -> Result<ReadRequest, Problem> {
-    let limit = api.limits.report_bytes;
+    let limit = symbolication.capacity.limits.report_bytes;
     let own = usize::try_from(key.limits.report_bytes).unwrap_or(usize::MAX);
     let max_bytes = if own > 0 { own.min(limit) } else { limit };
     let bounds = Bounds {
-        unpacked: api.limits.ingest_unpacked_bytes.min(MAX_UNPACKED_BYTES),
-        reports: api.limits.ingest_reports.min(MAX_REPORTS),
+        unpacked: symbolication.capacity.limits.ingest_unpacked_bytes.min(MAX_UNPACKED_BYTES),
+        reports: symbolication.capacity.limits.ingest_reports.min(MAX_REPORTS),
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
-    let (apps, readers) = (Arc::clone(key), api.readers.clone());
+    let (apps, readers) = (Arc::clone(key), symbolication.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
         let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
         let reports = intake::read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
-    read_body(api, &key.tenant, body, work).await
+    read_body(&symbolication.capacity, &key.tenant, body, work).await
 }
 
 /// Returns why a key does not cover an app.
@@ -269,7 +277,7 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
 }
 
 async fn send_reports(
-    api: &Api,
+    broker: &Broker,
     ingest: &Ingest,
     key: &CallerKey,
     parts: &Parts,
@@ -277,12 +285,12 @@ async fn send_reports(
     is_over_rate: bool,
 ) -> Result<Received, Problem> {
     let sender = name_sender(key);
-    let maker = make_records(api, key, parts, &sender, &api.topics.input)?;
+    let maker = make_records(broker, key, parts, &sender, &broker.topics.input)?;
     let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
-    send_within_rate(api, ingest, key, records, is_over_rate).await?;
+    send_within_rate(broker, ingest, key, records, is_over_rate).await?;
     let mut received = Received::from_reports(&request.reports);
     received.is_in_overflow = is_over_rate;
-    api.metrics.count_reports(received.accepted.len());
+    broker.metrics.count_reports(received.accepted.len());
     Ok(received)
 }
 
@@ -293,7 +301,7 @@ fn name_sender(key: &CallerKey) -> String {
 
 /// Returns the maker of a request's records for a topic.
 fn make_records<'r>(
-    api: &'r Api,
+    broker: &'r Broker,
     key: &'r CallerKey,
     parts: &Parts,
     sender: &'r str,
@@ -302,31 +310,31 @@ fn make_records<'r>(
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
     let sender_key = SenderKeyId::parse(&key.id);
-    Ok(RecordMaker { api, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
+    Ok(RecordMaker { broker, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
 }
 
 /// Sends records to their topic, or to overflow if they are over a rate.
 async fn send_within_rate(
-    api: &Api,
+    broker: &Broker,
     ingest: &Ingest,
     key: &CallerKey,
     records: Vec<OutRecord>,
     is_over_rate: bool,
 ) -> Result<(), Problem> {
     if !is_over_rate {
-        return send_records(api, &records).await.map(drop);
+        return send_records(broker, &records).await.map(drop);
     }
-    let records: Vec<_> = records.into_iter().map(|record| to_overflow_record(api, key, record)).collect();
+    let records: Vec<_> = records.into_iter().map(|record| to_overflow_record(broker, key, record)).collect();
     let sizes = records.iter().map(|record| record.size() as u64);
     let held = ingest.overflow.try_reserve(&key.tenant, sizes.clone().sum()).ok_or_else(refuse_overflow)?;
-    let delivered = send_records(api, &records).await?;
+    let delivered = send_records(broker, &records).await?;
     held.keep_sent(delivered.into_iter().zip(sizes));
     Ok(())
 }
 
 /// Sends records and waits until the broker has them.
-async fn send_records(api: &Api, records: &[OutRecord]) -> Result<Vec<Delivered>, Problem> {
-    let sending = tokio::time::timeout(BROKER_TIMEOUT, api.producer.send_all(records));
+async fn send_records(broker: &Broker, records: &[OutRecord]) -> Result<Vec<Delivered>, Problem> {
+    let sending = tokio::time::timeout(BROKER_TIMEOUT, broker.producer.send_all(records));
     let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
     let late = |_| Problem::unavailable(why, BROKER_RETRY_SECONDS);
     Ok(sending.await.map_err(late)??)

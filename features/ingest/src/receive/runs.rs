@@ -16,7 +16,7 @@ use axum::response::Response;
 use http::request::Parts;
 use std::sync::Arc;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::Broker;
 use unslide_api::feature::intake::{
     ReadBudget, RefusedElement, RefusedValue, WRONG_APP, read_body, split_values, unpack_body,
 };
@@ -30,14 +30,14 @@ const MAX_SUMMARIES: usize = 1_000;
 const BAD_SESSION: &str = "bad_session";
 
 pub(super) async fn receive_runs(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     Extension(ingest): Extension<Arc<Ingest>>,
     key: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    let received = send_runs(&api, &ingest, &text, &parts, body).await;
+    let received = send_runs(&broker, &ingest, &text, &parts, body).await;
     answer_request(&ingest, &parts, received)
 }
 
@@ -57,21 +57,23 @@ struct RefusedSummary {
 
 /// Sends an event for each summary to the broker, and a record for each that is refused.
 async fn send_runs(
-    api: &Api,
+    broker: &Broker,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
     body: Body,
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
-        receive_body(api, ingest, text, parts, body).await?;
-    let (reader, now) = (Arc::clone(&key), api.clock.now());
-    let (summaries, budget) =
-        read_body(api, &key.tenant, bytes, move |body| read_summaries(&body, &reader, now, budget)).await?;
+        receive_body(broker, ingest, text, parts, body).await?;
+    let (reader, now) = (Arc::clone(&key), broker.storage.clock.now());
+    let (summaries, budget) = read_body(&broker.capacity, &key.tenant, bytes, move |body| {
+        read_summaries(&body, &reader, now, budget)
+    })
+    .await?;
     let values = summaries.iter().map(|summary| &summary.bytes);
-    let is_over_rate = is_over_rate | take_values(api, ingest, &key, &budget.charge, values)?;
+    let is_over_rate = is_over_rate | take_values(&broker.capacity, ingest, &key, &budget.charge, values)?;
     let sender = name_sender(&key);
-    let maker = make_records(api, &key, parts, &sender, &api.topics.sessions)?;
+    let maker = make_records(broker, &key, parts, &sender, &broker.topics.sessions)?;
     let record = |summary: &ReadSummary| match &summary.read {
         // A run that is not counted needs no record.
         Ok(converted) => {
@@ -86,15 +88,15 @@ async fn send_runs(
         })),
     };
     let records: Vec<_> = summaries.iter().filter_map(record).collect();
-    send_within_rate(api, ingest, &key, records, is_over_rate).await?;
-    let day = api.clock.now().date();
+    send_within_rate(broker, ingest, &key, records, is_over_rate).await?;
+    let day = broker.storage.clock.now().date();
     for run in summaries.iter().filter_map(|summary| summary.read.as_ref().ok()) {
         ingest.versions.count_uses(&key, day, &run.app, &run.version, VersionUses { reports: 0, runs: 1 });
     }
     let mut received = list_outcomes(&summaries);
     received.is_in_overflow = is_over_rate;
     let is_event = |summary: &&ReadSummary| summary.read.as_ref().is_ok_and(|run| run.event.is_some());
-    api.metrics.events("sessions", summaries.iter().filter(is_event).count());
+    broker.metrics.events("sessions", summaries.iter().filter(is_event).count());
     Ok(received)
 }
 

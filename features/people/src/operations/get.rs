@@ -4,7 +4,9 @@ use super::{EVERY_APP, SignInState};
 use crate::store;
 use axum::Json;
 use axum::extract::State;
-use unslide_api::feature::operation::{Access, Api, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Problem, TenantAdmin, problems};
 
 problems!(Failures: );
 
@@ -15,11 +17,11 @@ problems!(Failures: );
     responses((status = 200, description = "The provider.", body = SignInState), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_sign_in(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<SignInState>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let provider = store::get_provider(&mut tx).await?;
     let failures = store::list_failures(&mut tx).await?;
     Ok(Json(SignInState { failures, ..SignInState::from_provider(provider, access.tenant()) }))

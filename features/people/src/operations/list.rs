@@ -4,8 +4,10 @@ use super::EVERY_APP;
 use crate::store::{self, PersonEntry};
 use axum::Json;
 use axum::extract::State;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
+    Access, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 use unslide_store::Uuid;
 
@@ -20,7 +22,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of people.", body = Page<PersonEntry>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_people(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<PersonEntry>>, Problem> {
@@ -28,7 +30,7 @@ pub async fn list_people(
     let list = List::for_operation(access.tenant(), "list_people", &());
     let after = page.read_cursor(list, time_and_id::<Uuid>)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list_people(&mut tx, after, limit + 1).await?;
     let position = |last: &PersonEntry| position_by_time(last.created_at, last.key_id);
     Ok(Json(Page::from_rows(found, limit, list, position)))

@@ -5,7 +5,9 @@ use crate::PeopleExtension;
 use crate::store;
 use axum::extract::State;
 use axum::{Extension, Json};
-use unslide_api::feature::operation::{Access, Api, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Problem, TenantAdmin, problems};
 use unslide_store::audit;
 
 problems!(Failures: );
@@ -18,12 +20,12 @@ problems!(Failures: );
     responses((status = 200, description = "There is no provider.", body = SignInState), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn remove_sign_in(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(people): PeopleExtension,
     access: Access<TenantAdmin>,
 ) -> Result<Json<SignInState>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let Some(issuer) = store::remove_provider(&mut tx).await? else {
         return Ok(Json(SignInState::from_provider(None, access.tenant())));
     };

@@ -7,8 +7,10 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 use time::OffsetDateTime;
-use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_model::{KeyPreset, Scope, Secret};
 use unslide_site::end_sessions_of_keys;
 use unslide_store::{Uuid, audit};
@@ -73,7 +75,7 @@ pub struct NewSignIn {
     responses((status = 200, description = "The provider is set.", body = SignInState), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_sign_in(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(people): PeopleExtension,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewSignIn>,
@@ -103,7 +105,7 @@ pub async fn set_sign_in(
             Some(error.to_string())
         }
     };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let known = store::get_provider(&mut tx).await?;
     let provider = to_provider(new, known, access.principal.key_id, tx.now());
     store::set_provider(&mut tx, &provider).await?;

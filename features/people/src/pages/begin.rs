@@ -15,8 +15,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{HOST, REFERER, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
+use std::sync::Arc;
 use time::Duration;
-use unslide_api::feature::operation::{Api, Kind, Path, Problem, Query};
+use unslide_api::feature::Keys;
+use unslide_api::feature::operation::{Kind, Path, Problem, Query};
 use unslide_model::TenantId;
 use unslide_site::{
     RequestOrigin, SentForm, Shell, Template, build_link, escaping, filters, find_browser_session,
@@ -92,16 +94,16 @@ struct AskPage {
 /// `GET /console/sso/{tenant}`: sends the browser to the provider. A link of another site could lead a visitor into a tenant
 /// that they do not know, so a page asks first, unless the browser signed in at this tenant the last time.
 pub async fn begin_from_link(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     Query(query): Query<BeginQuery>,
     origin: RequestOrigin,
 ) -> Result<Response, Problem> {
-    let Some(provider) = find_provider(&api, &people, &tenant, &origin).await? else {
+    let Some(provider) = find_provider(&keys.storage, &people, &tenant, &origin).await? else {
         return Ok(no_provider(&tenant));
     };
-    let session = find_browser_session(&origin.headers, &origin.extensions, &api).await?;
+    let session = find_browser_session(&origin.headers, &origin.extensions, &keys.storage).await?;
     let (next, chooses_account) = (find_next(query.next), query.account.is_some());
     let signed_in_at = session.as_ref().map(|own| &own.tenant).filter(|own| **own != tenant);
     let is_expected =
@@ -116,7 +118,7 @@ pub async fn begin_from_link(
         });
     }
     let note = SignInNote { next, chooses_account, ..SignInNote::default() }.with_session(session.as_ref());
-    match begin(&api, &people, &tenant, &provider, &origin, note).await? {
+    match begin(&keys, &people, &tenant, &provider, &origin, note).await? {
         Begun::AtProvider(url, cookies) => Ok((cookies.into_headers(), Redirect::to(&url)).into_response()),
         Begun::Failed(response) => Ok(response),
     }
@@ -124,7 +126,7 @@ pub async fn begin_from_link(
 
 /// `POST /console/sso/{tenant}`: does the same for a person who pressed the button of the page that asks.
 pub async fn begin_from_form(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     request: Request,
@@ -133,13 +135,13 @@ pub async fn begin_from_form(
     let sent = read_form_bytes(&parts, body).await?;
     let form = SentForm::from_fields(form_urlencoded::parse(&sent).into_owned().collect());
     let origin = RequestOrigin { headers: parts.headers, extensions: parts.extensions };
-    let Some(provider) = find_provider(&api, &people, &tenant, &origin).await? else {
+    let Some(provider) = find_provider(&keys.storage, &people, &tenant, &origin).await? else {
         return Ok(no_provider(&tenant));
     };
-    let session = find_browser_session(&origin.headers, &origin.extensions, &api).await?;
+    let session = find_browser_session(&origin.headers, &origin.extensions, &keys.storage).await?;
     let next = find_next(form.get("next").map(str::to_owned));
     let note = SignInNote { next, chooses_account: form.has_field("account"), ..SignInNote::default() };
-    match begin(&api, &people, &tenant, &provider, &origin, note.with_session(session.as_ref())).await? {
+    match begin(&keys, &people, &tenant, &provider, &origin, note.with_session(session.as_ref())).await? {
         Begun::AtProvider(url, cookies) => Ok((cookies.into_headers(), open_page(&url)?).into_response()),
         Begun::Failed(response) => Ok(response),
     }
@@ -166,7 +168,7 @@ enum Begun {
 
 /// Begins a sign-in: makes its cookie and the address at the provider.
 async fn begin(
-    api: &Api,
+    keys: &Keys,
     people: &People,
     tenant: &TenantId,
     provider: &SignInProvider,
@@ -174,9 +176,9 @@ async fn begin(
     note: SignInNote,
 ) -> Result<Begun, Problem> {
     if origin.needs_https() {
-        return Ok(Begun::Failed(refuse(api, people, tenant, SignInRefusal::needs_https()).await));
+        return Ok(Begun::Failed(refuse(&keys.storage, people, tenant, SignInRefusal::needs_https()).await));
     }
-    let token = api.entropy.generate_token().map_err(Problem::internal)?;
+    let token = keys.entropy.generate_token().map_err(Problem::internal)?;
     let redirect = callback_url(&people.public_url, &origin.headers, tenant);
     let begun = BegunSignIn { secret: SignInSecret::new(token, tenant), note };
     let request =
@@ -192,8 +194,13 @@ async fn begin(
             Ok(Begun::AtProvider(url, SetCookies(cookies)))
         }
         Err(error) => Ok(Begun::Failed(
-            refuse(api, people, tenant, SignInRefusal::from_provider(&error).with_next(begun.note.next))
-                .await,
+            refuse(
+                &keys.storage,
+                people,
+                tenant,
+                SignInRefusal::from_provider(&error).with_next(begun.note.next),
+            )
+            .await,
         )),
     }
 }
@@ -203,7 +210,7 @@ async fn begin(
 /// # Errors
 /// The provider or the operating system fails.
 pub async fn begin_with_less(
-    api: &Api,
+    keys: &Keys,
     people: &People,
     tenant: &TenantId,
     provider: &SignInProvider,
@@ -211,7 +218,7 @@ pub async fn begin_with_less(
     note: SignInNote,
 ) -> Result<Response, Problem> {
     let note = SignInNote { refusals: note.refusals.saturating_add(1), ..note };
-    match begin(api, people, tenant, provider, origin, note).await? {
+    match begin(keys, people, tenant, provider, origin, note).await? {
         Begun::AtProvider(url, cookies) => Ok((cookies.into_headers(), Redirect::to(&url)).into_response()),
         Begun::Failed(response) => Ok(response),
     }

@@ -9,7 +9,8 @@ use crate::provider::{ProviderError, describe_refusal};
 use crate::store::{self, NewFailure, SignInProvider};
 use axum::response::Response;
 use http::StatusCode;
-use unslide_api::feature::operation::{Api, Problem};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::Problem;
 use unslide_model::{TenantId, one_line};
 use unslide_site::{Shell, Template, escaping, filters, html_with};
 
@@ -178,7 +179,12 @@ struct FailedPage {
 }
 
 /// Counts and logs a failed sign-in, records it for the tenant's administrators, and returns its page.
-pub async fn refuse(api: &Api, people: &People, tenant: &TenantId, refusal: SignInRefusal) -> Response {
+pub async fn refuse(
+    storage: &Storage,
+    people: &People,
+    tenant: &TenantId,
+    refusal: SignInRefusal,
+) -> Response {
     people.count_outcome(refusal.outcome);
     let reason = refusal.cause.as_deref().unwrap_or(&refusal.reason);
     let (outcome, subject) = (refusal.outcome, refusal.subject.as_deref().unwrap_or_default());
@@ -189,15 +195,15 @@ pub async fn refuse(api: &Api, people: &People, tenant: &TenantId, refusal: Sign
         tracing::warn!(%tenant, outcome, subject, reason, "a person could not sign in");
         let reason = refusal.detail.as_deref().unwrap_or(&refusal.reason);
         let new = NewFailure { outcome, subject: refusal.subject.as_deref(), reason };
-        if let Err(problem) = record(api, tenant, new).await {
+        if let Err(problem) = record(storage, tenant, new).await {
             problem.log_fault("");
         }
     }
     render_failure(tenant, refusal)
 }
 
-async fn record(api: &Api, tenant: &TenantId, new: NewFailure<'_>) -> Result<(), Problem> {
-    let mut tx = api.tenant(tenant).await?;
+async fn record(storage: &Storage, tenant: &TenantId, new: NewFailure<'_>) -> Result<(), Problem> {
+    let mut tx = storage.tenant(tenant).await?;
     store::record_failure(&mut tx, new).await?;
     Ok(tx.commit().await?)
 }

@@ -15,8 +15,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
 use serde::Deserialize;
+use std::sync::Arc;
 use time::Duration;
-use unslide_api::feature::operation::{Api, Path, Problem, Query};
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Path, Problem, Query};
 use unslide_model::TenantId;
 use unslide_site::{
     RequestOrigin, SignedInPerson, begin_person_session, end_browser_session, end_sessions_of_keys,
@@ -36,32 +39,32 @@ pub struct CallbackQuery {
 
 /// `GET /console/sso/{tenant}/callback`: checks the provider's answer, and begins a session.
 pub async fn finish_sign_in(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     Query(query): Query<CallbackQuery>,
     origin: RequestOrigin,
 ) -> Result<Response, Problem> {
-    let Some(provider) = find_provider(&api, &people, &tenant, &origin).await? else {
+    let Some(provider) = find_provider(&keys.storage, &people, &tenant, &origin).await? else {
         return Ok(no_provider(&tenant));
     };
     let is_issuer = query.iss.as_ref().is_none_or(|issuer| *issuer == provider.issuer);
     let begun = query.state.as_ref().filter(|_| is_issuer);
     let Some(begun) = begun.and_then(|state| BegunSignIn::find(&origin, &tenant, state)) else {
-        return end_foreign(&api, &people, &tenant, &origin).await;
+        return end_foreign(&keys.storage, &people, &tenant, &origin).await;
     };
     let _waiting = people.providers.begin_waiting(&tenant)?;
     let Some(code) = query.code.filter(|_| query.error.is_none()) else {
         let error = query.error.as_deref().unwrap_or("no code");
         let refusals = begun.note.refusals;
         if error == "invalid_scope" && people.providers.may_ask_for_less(&tenant, &provider, refusals).await {
-            return begin_with_less(&api, &people, &tenant, &provider, &origin, begun.note).await;
+            return begin_with_less(&keys, &people, &tenant, &provider, &origin, begun.note).await;
         }
         let refusal = SignInRefusal::declined(error, query.error_description.as_deref());
-        return Ok(refuse(&api, &people, &tenant, refusal.with_next(begun.note.next)).await);
+        return Ok(refuse(&keys.storage, &people, &tenant, refusal.with_next(begun.note.next)).await);
     };
     let redirect = callback_url(&people.public_url, &origin.headers, &tenant);
-    let now = api.clock.now();
+    let now = keys.storage.clock.now();
     let claims = people.providers.redeem_code(&tenant, &provider, &redirect, &begun.secret, &code, now).await;
     let identity = claims.and_then(|claims| {
         let read = Identity::from_claims(&claims, &provider.issuer, &provider.group_claim);
@@ -69,7 +72,8 @@ pub async fn finish_sign_in(
     });
     match identity {
         Ok(identity) => {
-            let mut response = begin_session(&api, &people, &tenant, &identity, &begun.note, &origin).await?;
+            let mut response =
+                begin_session(&keys, &people, &tenant, &identity, &begun.note, &origin).await?;
             let over = cookie_for_state(&begun.secret.derive_state());
             response.headers_mut().append(SET_COOKIE, over.build_text_header("", Duration::ZERO, &origin)?);
             Ok(response)
@@ -80,7 +84,7 @@ pub async fn finish_sign_in(
                 people.providers.forget_provider(&tenant);
             }
             let refusal = SignInRefusal::from_provider(&error).with_next(begun.note.next);
-            Ok(refuse(&api, &people, &tenant, refusal).await)
+            Ok(refuse(&keys.storage, &people, &tenant, refusal).await)
         }
     }
 }
@@ -88,7 +92,7 @@ pub async fn finish_sign_in(
 /// Answers for a sign-in that this browser has not begun, or that is finished: a person who reloads the page is signed in, and
 /// is led to the console. Browsers send the session's cookie only if a page of the console leads here.
 async fn end_foreign(
-    api: &Api,
+    storage: &Storage,
     people: &People,
     tenant: &TenantId,
     origin: &RequestOrigin,
@@ -96,38 +100,38 @@ async fn end_foreign(
     if origin.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
         return Ok(open_page_after_failure(&format!("{}/finished", tenant_path(tenant))));
     }
-    let session = find_browser_session(&origin.headers, &origin.extensions, api).await?;
+    let session = find_browser_session(&origin.headers, &origin.extensions, storage).await?;
     if session.is_some_and(|session| session.tenant == *tenant) {
         return Ok(Redirect::to("/console").into_response());
     }
-    Ok(refuse(api, people, tenant, SignInRefusal::foreign()).await)
+    Ok(refuse(storage, people, tenant, SignInRefusal::foreign()).await)
 }
 
 /// `GET /console/sso/{tenant}/finished`: leads a person who is signed in to the console.
 pub async fn show_end(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     origin: RequestOrigin,
 ) -> Result<Response, Problem> {
-    if find_provider(&api, &people, &tenant, &origin).await?.is_none() {
+    if find_provider(&storage, &people, &tenant, &origin).await?.is_none() {
         return Ok(no_provider(&tenant));
     }
-    end_foreign(&api, &people, &tenant, &origin).await
+    end_foreign(&storage, &people, &tenant, &origin).await
 }
 
 /// Begins the session of a person, with the scopes of their groups. The settings are read again, in the transaction of the
 /// session: they may have changed while the provider was asked.
 async fn begin_session(
-    api: &Api,
+    keys: &Keys,
     people: &People,
     tenant: &TenantId,
     identity: &Identity,
     note: &SignInNote,
     origin: &RequestOrigin,
 ) -> Result<Response, Problem> {
-    let entropy = api.entropy.generate_key().map_err(Problem::internal)?;
-    let mut tx = api.tenant(tenant).await?;
+    let entropy = keys.entropy.generate_key().map_err(Problem::internal)?;
+    let mut tx = keys.storage.tenant(tenant).await?;
     let provider = store::lock_provider(&mut tx).await?.filter(|provider| provider.issuer == identity.issuer);
     let Some(provider) = provider else { return Ok(no_provider(tenant)) };
     let scopes = provider.scopes_for(identity.groups.groups());
@@ -138,7 +142,7 @@ async fn begin_session(
         let sign_out = people.providers.sign_out_url(tenant, &provider).await;
         let refusal = SignInRefusal::no_scopes(&provider, &identity.groups).with_sign_out(sign_out);
         let refusal = refusal.with_subject(&identity.subject).with_next(note.next.clone());
-        return Ok(refuse(api, people, tenant, refusal).await);
+        return Ok(refuse(&keys.storage, people, tenant, refusal).await);
     }
     let recorded = store::record_sign_in(&mut tx, identity, &scopes, provider.set_by, &entropy).await?;
     let (key_id, name) = recorded;
@@ -150,12 +154,12 @@ async fn begin_session(
         provider_session: identity.session.as_deref(),
         sign_out_path: &format!("{}/signed-out", tenant_path(tenant)),
     };
-    let session = begin_person_session(api, tx, &person, origin).await?;
+    let session = begin_person_session(keys, tx, &person, origin).await?;
     people.count_outcome("signed_in");
     // The session that the browser had before would stay in force without a browser that knows it.
-    let current = find_browser_session(&origin.headers, &origin.extensions, api).await?;
+    let current = find_browser_session(&origin.headers, &origin.extensions, &keys.storage).await?;
     for before in note.session().into_iter().chain(current) {
-        end_browser_session(api, &before).await?;
+        end_browser_session(&keys.storage, &before).await?;
     }
     let mut response = open_page(&find_next(note.next.clone()).unwrap_or_else(|| "/console".to_owned()))?;
     response.headers_mut().append(SET_COOKIE, session);

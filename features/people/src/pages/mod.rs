@@ -16,6 +16,7 @@ use axum::routing::get;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use time::Duration;
+use unslide_api::feature::Storage;
 use unslide_api::feature::intake::ClientAddress;
 use unslide_api::feature::operation::{Api, Problem};
 use unslide_model::TenantId;
@@ -89,15 +90,15 @@ fn remember_tenant(tenant: &TenantId, origin: &RequestOrigin) -> Result<HeaderVa
 /// Returns the provider of a tenant that is not deleted. A tenant that does not exist looks like one without a provider.
 /// From then on the request counts as the tenant's.
 async fn find_provider(
-    api: &Api,
+    storage: &Storage,
     people: &People,
     tenant: &TenantId,
     origin: &RequestOrigin,
 ) -> Result<Option<SignInProvider>, Problem> {
     if let Some(ClientAddress(address)) = origin.extensions.get::<ClientAddress>() {
-        people.addresses.take_request(api.clock.monotonic_micros(), *address)?;
+        people.addresses.take_request(storage.clock.monotonic_micros(), *address)?;
     }
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let standing = tenants::read_standing(&mut tx).await?;
     if standing.is_none_or(|standing| standing == TenantStanding::Deleted) {
         return Ok(None);
@@ -105,7 +106,7 @@ async fn find_provider(
     let provider = store::get_provider(&mut tx).await?;
     tx.rollback();
     if provider.is_some() {
-        assign_caller(&origin.extensions, api, Caller::Public(tenant.clone()))?;
+        assign_caller(&origin.extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
     }
     Ok(provider)
 }

@@ -7,7 +7,9 @@ use crate::PeopleExtension;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use unslide_api::feature::operation::{Api, Path, Problem};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Path, Problem};
 use unslide_model::TenantId;
 use unslide_site::{RequestOrigin, Shell, Template, escaping, filters, render_html};
 
@@ -22,12 +24,12 @@ struct SignedOutPage {
 
 /// `GET /console/sso/{tenant}/signed-out`: says that the session at the provider goes on, and how to end it.
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     origin: RequestOrigin,
 ) -> Result<Response, Problem> {
-    let Some(provider) = find_provider(&api, &people, &tenant, &origin).await? else {
+    let Some(provider) = find_provider(&storage, &people, &tenant, &origin).await? else {
         return Ok(no_provider(&tenant));
     };
     let _waiting = people.providers.begin_waiting(&tenant)?;

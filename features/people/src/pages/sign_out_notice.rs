@@ -12,6 +12,8 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem};
 use unslide_model::TenantId;
 use unslide_site::{EndedProviderSession, RequestOrigin, end_provider_sessions, read_form_bytes};
@@ -22,7 +24,7 @@ pub fn routes() -> Router<Api> {
 }
 
 async fn receive_notice(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(people): PeopleExtension,
     Path(tenant): Path<TenantId>,
     request: Request,
@@ -32,7 +34,7 @@ async fn receive_notice(
     let token = form_urlencoded::parse(&sent).find(|(name, _)| name == "logout_token");
     let token = token.map(|(_, value)| value.into_owned());
     let origin = RequestOrigin { headers: parts.headers, extensions: parts.extensions };
-    match end_sessions(&api, &people, &tenant, token, &origin).await {
+    match end_sessions(&storage, &people, &tenant, token, &origin).await {
         Ok(()) => people.count_outcome("signed_out"),
         Err(problem) => {
             people.count_outcome("sign_out_refused");
@@ -45,25 +47,25 @@ async fn receive_notice(
 }
 
 async fn end_sessions(
-    api: &Api,
+    storage: &Storage,
     people: &People,
     tenant: &TenantId,
     token: Option<String>,
     origin: &RequestOrigin,
 ) -> Result<(), Problem> {
     let refuse = |reason: String| Problem::new(Kind::InvalidBody, reason);
-    let provider = find_provider(api, people, tenant, origin).await?;
+    let provider = find_provider(storage, people, tenant, origin).await?;
     let provider = provider.ok_or_else(|| refuse("the tenant has no identity provider".to_owned()))?;
     let token = token.ok_or_else(|| refuse("the form has no logout_token".to_owned()))?;
     let _waiting = people.providers.begin_waiting(tenant)?;
-    let now = api.clock.now();
+    let now = storage.clock.now();
     let claims = people.providers.verify_token(tenant, &provider, &token, TokenPurpose::SignOut, now).await;
     let signed_out =
         claims.and_then(|claims| Ok(claims.read_signed_out()?)).map_err(|error| match error {
             ProviderError::Token(wrong) => refuse(format!("logout_token: {wrong}")),
             error => Problem::new(Kind::Unavailable, error.to_string()),
         })?;
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let keys = store::find_keys_of(&mut tx, &provider.issuer, signed_out.subject.as_deref()).await?;
     let ended = EndedProviderSession {
         keys: &keys,

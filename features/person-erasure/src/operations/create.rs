@@ -3,8 +3,10 @@
 use super::{EVERY_APP, PATH};
 use crate::store::{self, MAX_OPEN_ERASURES, NewPersonErasure, PersonErasure};
 use axum::extract::State;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    AcceptedResponse, Access, Api, JsonBody, Kind, Problem, TenantAdmin, is_text, problems,
+    AcceptedResponse, Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems,
 };
 use unslide_store::audit;
 
@@ -23,7 +25,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
             headers(("location" = String, description = "The path of the erasure.")), body = PersonErasure), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn erase_person(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewPersonErasure>,
 ) -> Result<AcceptedResponse<PersonErasure>, Problem> {
@@ -32,7 +34,7 @@ pub async fn erase_person(
         return Err(Problem::new(Kind::InvalidBody, "id: 1 to 200 bytes, no control characters"));
     }
     let actor = access.principal.key_id.to_string();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let Some(erasure) = store::begin_erasure(&mut tx, &new, &actor).await? else {
         let detail =
             format!("{MAX_OPEN_ERASURES} erasures are under way; wait until a builder has done some of them");

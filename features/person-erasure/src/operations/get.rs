@@ -4,9 +4,9 @@ use super::EVERY_APP;
 use crate::store::{self, PersonErasure};
 use axum::Json;
 use axum::extract::State;
-use unslide_api::feature::operation::{
-    Access, Api, Kind, Path, Problem, TenantAdmin, parse_parameter, problems,
-};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Kind, Path, Problem, TenantAdmin, parse_parameter, problems};
 use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -19,13 +19,13 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The erasure.", body = PersonErasure), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_person_erasure(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Json<PersonErasure>, Problem> {
     access.require_every_app(EVERY_APP)?;
     let id: Uuid = parse_parameter("id", &id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::get_erasure(&mut tx, id).await?;
     found.map(Json).ok_or_else(|| Problem::new(Kind::NotFound, "there is no such erasure"))
 }

@@ -4,8 +4,10 @@ use super::EVERY_APP;
 use crate::store::{self, PersonErasure};
 use axum::Json;
 use axum::extract::State;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
+    Access, List, Page, PageQuery, Problem, Query, TenantAdmin, position_by_time, problems, time_and_id,
 };
 
 problems!(Failures: InvalidParameter);
@@ -18,7 +20,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of erasures.", body = Page<PersonErasure>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_person_erasures(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<PersonErasure>>, Problem> {
@@ -26,7 +28,7 @@ pub async fn list_person_erasures(
     let list = List::for_operation(access.tenant(), "list_person_erasures", &());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list_erasures(&mut tx, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.requested_at, last.id))))
 }

@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use unslide_api::feature::operation::{Access, Api, Path, Problem, Query, ReportsRead, problems};
+use std::sync::Arc;
+use unslide_api::feature::Symbolication;
+use unslide_api::feature::operation::{Access, Path, Problem, Query, ReportsRead, problems};
 use unslide_api::feature::site::{VariantQuery, load_report, stored_body};
 use unslide_api::feature::sources::{SourceScope, find_source_lines};
 use unslide_report::text::threads::{FrameView, ThreadView};
@@ -64,14 +66,14 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The frames with source lines.", body = SourceContext), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_source_context(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Json<SourceContext>, Problem> {
-    let (found, mut body) = load_report(&api, &access, &id, query.variant.unwrap_or(0)).await?;
+    let (found, mut body) = load_report(&symbolication, &access, &id, query.variant.unwrap_or(0)).await?;
     let scope = SourceScope::for_report(&access, &found.listed.app);
-    let lines = find_source_lines(&api, scope, &mut body, None).await?;
+    let lines = find_source_lines(&symbolication, scope, &mut body, None).await?;
     let work = move || {
         let mut seen = build_view(&stored_body::read_report(&body.json)?);
         lines.add_to_threads(&mut seen.threads);
@@ -80,7 +82,7 @@ pub async fn get_source_context(
         });
         Ok::<_, Problem>(SourceContext { frames: frames.take(FRAMES_LIMIT).collect() })
     };
-    Ok(Json(api.cpu.run_for(access.tenant(), work).await??))
+    Ok(Json(symbolication.capacity.cpu.run_for(access.tenant(), work).await??))
 }
 
 impl FrameSource {

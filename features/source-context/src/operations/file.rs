@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use serde::Deserialize;
-use unslide_api::feature::operation::{Access, Api, Path, Problem, Query, SymbolsDownload, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Path, Problem, Query, SymbolsDownload, problems};
 use unslide_model::DebugId;
 use utoipa::IntoParams;
 
@@ -29,12 +31,12 @@ problems!(Failures: InvalidParameter, NotFound, TooLarge);
     responses((status = 200, description = "The text.", content((String = "text/plain"))), Failures),
     security(("key" = ["symbols:download"])))]
 pub async fn get_source_file(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsDownload>,
     Path(debug_id): Path<DebugId>,
     Query(query): Query<SourceFileQuery>,
 ) -> Result<Response, Problem> {
-    let source = load_source(&api, &access, debug_id, query.path.clone()).await?;
+    let source = load_source(&storage, &access, debug_id, query.path.clone()).await?;
     let disposition = format!("attachment; filename=\"{}\"", plain_file_name(&query.path));
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),

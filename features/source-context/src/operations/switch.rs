@@ -4,7 +4,9 @@ use crate::store;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::{Access, Api, JsonBody, Problem, TenantAdmin, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Problem, TenantAdmin, problems};
 use unslide_store::audit;
 use utoipa::ToSchema;
 
@@ -43,11 +45,11 @@ problems!(SetFailures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
     responses((status = 200, description = "The switch.", body = SourceSetting), GetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_sources(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<SourceSetting>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let enabled = store::is_enabled(&mut tx).await?;
     let totals = store::count_bundles(&mut tx).await?;
     tx.rollback();
@@ -64,12 +66,12 @@ pub async fn get_sources(
     responses((status = 200, description = "The switch as it is now.", body = SourceSwitch), SetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_sources(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<SourceSwitch>,
 ) -> Result<Json<SourceSwitch>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     store::set_enabled(&mut tx, new.enabled).await?;
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"enabled": new.enabled});

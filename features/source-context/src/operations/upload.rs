@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::extract::State;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::operation::{
-    Access, Api, Kind, Problem, Query, Reservation, check_texts, problems,
-};
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, Kind, Problem, Query, Reservation, check_texts, problems};
 use unslide_api::feature::sources::{SourceBundleUpload, StoredSources};
 use unslide_api::feature::upload::{Chunks, SymbolsWrite, UploadQuota, run_detached};
 use unslide_source_context_formats::MAX_BUNDLE_BYTES;
@@ -54,7 +54,7 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout
     responses((status = 200, description = "The bundle is stored, or the tenant keeps none.", body = AcceptedBundle), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_source_bundle(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Query(query): Query<BundleQuery>,
     headers: HeaderMap,
@@ -62,18 +62,18 @@ pub async fn upload_source_bundle(
 ) -> Result<Json<AcceptedBundle>, Problem> {
     let app = access.restrict_app(query.app)?;
     check_texts(Kind::InvalidParameter, 255, [("app", app.as_deref())])?;
-    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    let symbol_bytes = UploadQuota::from_access(&api, &access).symbol_bytes;
+    let permit = storage.capacity.permits.uploads.try_acquire(access.tenant(), 1)?;
+    let symbol_bytes = UploadQuota::from_access(&storage.capacity, &access).symbol_bytes;
     let tenant = access.tenant().clone();
-    let chunks = Chunks::new(&headers, body, MAX_BUNDLE_BYTES, api.limits.client_pace())?;
-    let time = Duration::from_secs(api.limits.upload_seconds);
+    let chunks = Chunks::new(&headers, body, MAX_BUNDLE_BYTES, storage.capacity.limits.client_pace())?;
+    let time = Duration::from_secs(storage.capacity.limits.upload_seconds);
     let work = run_detached(Box::pin(async move {
         let _permit = permit;
-        let mut reservation = Reservation::new(&api.permits.bodies, &tenant, 0)?;
+        let mut reservation = Reservation::new(&storage.capacity.permits.bodies, &tenant, 0)?;
         let stored = async {
             let bytes = chunks.collect_body(&mut reservation).await?;
             let upload = SourceBundleUpload { tenant, app, symbol_bytes, bytes, reservation };
-            store_bundle(api, upload).await
+            store_bundle(storage, upload).await
         };
         tokio::time::timeout(time, stored).await.unwrap_or_else(|_| Err(Problem::body_timeout(time)))
     }));

@@ -15,7 +15,8 @@ use futures::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::io;
 use std::ops::Range;
-use unslide_api::feature::Api;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, Kind, Permit, Problem, Reservation, SymbolsDownload, reserve_bytes,
 };
@@ -36,15 +37,15 @@ pub const EXECUTABLE_KINDS: &[&str] = &["executable", "dylib", "bundle", "kext",
 /// # Errors
 /// [`Kind::NotFound`], [`Kind::RateLimited`], or the database fails.
 pub async fn find_for_download(
-    api: &Api,
+    storage: &Storage,
     server: &SymbolServer,
     access: &Access<SymbolsDownload>,
     debug_id: &DebugId,
     kinds: &[&str],
 ) -> Result<SymbolFile, Problem> {
     let tenant = access.tenant();
-    server.rates.take_download(api.clock.monotonic_micros(), tenant)?;
-    let mut tx = api.tenant(tenant).await?;
+    server.rates.take_download(storage.clock.monotonic_micros(), tenant)?;
+    let mut tx = storage.tenant(tenant).await?;
     let file = store::find_file(&mut tx, debug_id, kinds, access.only_app()).await?;
     let Some(file) = file else { return Err(no_file()) };
     let actor = access.principal.key_id.to_string();
@@ -62,7 +63,7 @@ fn no_file() -> Problem {
 /// # Errors
 /// The file is gone, the tenant has too many downloads, or object storage does not answer.
 pub async fn answer_file(
-    api: &Api,
+    storage: &Arc<Storage>,
     access: &Access<SymbolsDownload>,
     file: &SymbolFile,
     headers: &HeaderMap,
@@ -74,7 +75,7 @@ pub async fn answer_file(
     }
     let asked = conditions::asked_bytes(headers, &etag, file.size);
     let range = asked.to_range(file.size);
-    let body = open_body(api, access, file, range.clone()).await?;
+    let body = open_body(storage, access, file, range.clone()).await?;
     let mut response = Response::new(body);
     let answered = response.headers_mut();
     let length = range.end - range.start;
@@ -104,7 +105,7 @@ pub fn to_header_text(name: &str) -> String {
 
 /// The rest of a file that is being sent, with its permits.
 struct Sending {
-    api: Api,
+    storage: Arc<Storage>,
     key: ObjectKey,
     range: Range<u64>,
     _permit: Permit,
@@ -118,7 +119,7 @@ impl Sending {
             return Ok(None);
         }
         let end = self.range.end.min(self.range.start + PIECE_BYTES);
-        let piece = self.api.objects.get_range(&self.key, self.range.start..end).await;
+        let piece = self.storage.objects.get_range(&self.key, self.range.start..end).await;
         let piece = piece.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("the file is gone"))?;
         self.range.start = end;
         Ok(Some((piece, self)))
@@ -128,7 +129,7 @@ impl Sending {
 /// Opens the bytes of a range. The first piece is fetched before the answer begins, so that a file that is gone and an
 /// outage are answered as such.
 async fn open_body(
-    api: &Api,
+    storage: &Arc<Storage>,
     access: &Access<SymbolsDownload>,
     file: &SymbolFile,
     range: Range<u64>,
@@ -137,13 +138,19 @@ async fn open_body(
         return Ok(Body::empty());
     }
     let tenant = access.tenant();
-    let permit = api.permits.streams.try_acquire(tenant, 1)?;
-    let reservation = reserve_bytes(&api.permits, tenant, PIECE_BYTES.min(range.end - range.start))?;
+    let permit = storage.capacity.permits.streams.try_acquire(tenant, 1)?;
+    let reservation =
+        reserve_bytes(&storage.capacity.permits, tenant, PIECE_BYTES.min(range.end - range.start))?;
     let key = for_object(tenant.scope(file.content_hash));
     let end = range.end.min(range.start + PIECE_BYTES);
-    let first = api.objects.get_range(&key, range.start..end).await?.ok_or_else(no_file)?;
-    let rest =
-        Sending { api: api.clone(), key, range: end..range.end, _permit: permit, _reservation: reservation };
+    let first = storage.objects.get_range(&key, range.start..end).await?.ok_or_else(no_file)?;
+    let rest = Sending {
+        storage: storage.clone(),
+        key,
+        range: end..range.end,
+        _permit: permit,
+        _reservation: reservation,
+    };
     let state = (Some(first), rest);
     let pieces = stream::try_unfold(state, |(first, rest)| async move {
         match first {

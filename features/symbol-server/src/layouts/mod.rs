@@ -13,7 +13,9 @@ use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue};
 use path::{FileRole, LayoutPath};
+use std::sync::Arc;
 use unslide_api::feature::Api;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::operation::{Access, Kind, Path, Problem, SymbolsDownload};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -25,18 +27,18 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 async fn get_layout_file(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     access: Access<SymbolsDownload>,
     Path(path): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    answer_path(&api, &server, &access, &path, &headers).await
+    answer_path(&symbolication, &server, &access, &path, &headers).await
 }
 
 /// Clients of debuginfod put `/buildid/…` after the address that they are given.
 async fn get_debuginfod_file(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     access: Access<SymbolsDownload>,
     Path(path): Path<String>,
@@ -45,11 +47,11 @@ async fn get_debuginfod_file(
     if !path.starts_with("buildid/") {
         return Err(no_layout());
     }
-    answer_path(&api, &server, &access, &path, &headers).await
+    answer_path(&symbolication, &server, &access, &path, &headers).await
 }
 
 async fn answer_path(
-    api: &Api,
+    symbolication: &Symbolication,
     server: &SymbolServer,
     access: &Access<SymbolsDownload>,
     path: &str,
@@ -57,11 +59,13 @@ async fn answer_path(
 ) -> Result<Response, Problem> {
     let wanted = LayoutPath::parse(path).ok_or_else(no_layout)?;
     if wanted.role == FileRole::Breakpad {
-        let file = find_for_download(api, server, access, &wanted.debug_id, &[]).await?;
-        return breakpad::answer_symbols(api, access.tenant(), &wanted.debug_id, &file.name).await;
+        let file = find_for_download(&symbolication.storage, server, access, &wanted.debug_id, &[]).await?;
+        return breakpad::answer_symbols(symbolication, access.tenant(), &wanted.debug_id, &file.name).await;
     }
-    let file = find_for_download(api, server, access, &wanted.debug_id, wanted.role.list_kinds()).await?;
-    let mut response = answer_file(api, access, &file, headers).await?;
+    let file =
+        find_for_download(&symbolication.storage, server, access, &wanted.debug_id, wanted.role.list_kinds())
+            .await?;
+    let mut response = answer_file(&symbolication.storage, access, &file, headers).await?;
     // Clients of debuginfod show their progress by these.
     let headers = response.headers_mut();
     headers.insert("x-debuginfod-size", file.size.into());

@@ -5,7 +5,7 @@ use super::text::BreakpadText;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use std::sync::Arc;
-use unslide_api::feature::Api;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::operation::{Charge, Kind, Problem, ReservedAnswer, reserve_bytes};
 use unslide_model::{DebugId, TenantId};
 use unslide_symbolicate::ImageSymbols;
@@ -19,13 +19,13 @@ const MAX_TEXT_BYTES: usize = 128 << 20;
 /// # Errors
 /// [`Kind::NotFound`], [`Kind::RateLimited`], or the text is too large for this process.
 pub async fn answer_symbols(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     debug_id: &DebugId,
     name: &str,
 ) -> Result<Response, Problem> {
-    let mut charge = Charge::for_symbolication(api, tenant)?;
-    let symbols = fetch_symbols(api, tenant, [*debug_id]).await?;
+    let mut charge = Charge::for_symbolication(&symbolication.capacity, tenant)?;
+    let symbols = fetch_symbols(symbolication, tenant, [*debug_id]).await?;
     let symcache = match symbols.get(debug_id) {
         Some(ImageSymbols::Found { symcache, .. }) => Arc::clone(symcache),
         Some(ImageSymbols::FetchingFailed) => {
@@ -36,8 +36,8 @@ pub async fn answer_symbols(
     // The work is in proportion to the symcache.
     charge.charge_received(symcache.bytes().len() as u64)?;
     let name = name.to_owned();
-    let text = api.cpu.run_for(tenant, move || write_text(&symcache, &name)).await??;
-    let reservation = reserve_bytes(&api.permits, tenant, text.len() as u64)?;
+    let text = symbolication.capacity.cpu.run_for(tenant, move || write_text(&symcache, &name)).await??;
+    let reservation = reserve_bytes(&symbolication.capacity.permits, tenant, text.len() as u64)?;
     let answer = ReservedAnswer { bytes: text.into(), reservation };
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], answer).into_response())

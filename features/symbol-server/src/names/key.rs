@@ -4,7 +4,7 @@ use super::store::{self, NamesCaller, NamesKey, NamesKeyKind, NamesKeyRow, Names
 use std::net::IpAddr;
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
-use unslide_api::feature::Api;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::is_text;
 use unslide_api::feature::path_keys::{AddressRates, KnownKeys, rate_problem};
 use unslide_api::problem::{Kind, Problem};
@@ -108,30 +108,30 @@ impl NamesKeys {
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn take_address(&self, api: &Api, address: IpAddr) -> Result<(), Problem> {
-        self.addresses.take_request(api.clock.monotonic_micros(), address)
+    pub fn take_address(&self, storage: &Storage, address: IpAddr) -> Result<(), Problem> {
+        self.addresses.take_request(storage.clock.monotonic_micros(), address)
     }
 
     /// Finds the key of a request. A text without a correct checksum costs no look-up.
     ///
     /// # Errors
     /// [`Kind::Unauthorized`] for an unknown or expired key, [`Kind::RateLimited`], or the database fails.
-    pub async fn find_caller(&self, api: &Api, text: &str) -> Result<Arc<NamesCaller>, Problem> {
+    pub async fn find_caller(&self, storage: &Storage, text: &str) -> Result<Arc<NamesCaller>, Problem> {
         let unknown = || Problem::from_kind(Kind::Unauthorized);
         let text = NamesKeyText::parse(text).ok_or_else(unknown)?;
         let look_up = {
             let text = text.clone();
             async move {
-                let caller = store::find_caller(&api.store, &text).await?;
+                let caller = store::find_caller(&storage.store, &text).await?;
                 if let Some(caller) = &caller {
-                    record_use(api, caller.clone());
+                    record_use(storage, caller.clone());
                 }
                 Ok(caller)
             }
         };
-        let now = api.clock.monotonic_micros();
+        let now = storage.clock.monotonic_micros();
         let caller = self.known.find_caller(now, text, look_up).await?.ok_or_else(unknown)?;
-        if caller.expires_at <= api.clock.now() {
+        if caller.expires_at <= storage.clock.now() {
             return Err(unknown());
         }
         self.take_key(now, &caller.id)?;
@@ -148,8 +148,8 @@ impl NamesKeys {
 }
 
 /// Records the use of a key in the audit log, once an hour, without keeping its request waiting.
-fn record_use(api: &Api, caller: NamesCaller) {
-    let store = api.store.clone();
+fn record_use(storage: &Storage, caller: NamesCaller) {
+    let store = storage.store.clone();
     tokio::spawn(async move {
         let recording = async {
             let mut tx = store.tenant(&caller.tenant).await?;

@@ -30,6 +30,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::NamesCaller;
 use unslide_api::feature::Api;
+use unslide_api::feature::Storage;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::intake::{Caller, ClientAddress, RequestId, assign_caller};
 use unslide_api::feature::operation::SymbolsOfReport;
 use unslide_api::problem::{Kind, Problem, Rendered};
@@ -55,7 +57,7 @@ async fn answer_preflight() -> Response {
 }
 
 async fn symbolicate_addresses(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     key: Result<Path<String>, PathRejection>,
     request: Request,
@@ -63,14 +65,14 @@ async fn symbolicate_addresses(
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
     let answer = async {
-        let caller = sign_in(&api, &server, &text, &parts).await?;
-        symbolicate::answer_request(&api, &caller, &parts.headers, body).await
+        let caller = sign_in(&symbolication.storage, &server, &text, &parts).await?;
+        symbolicate::answer_request(&symbolication, &caller, &parts.headers, body).await
     };
     finish_answer(answer.await, &parts)
 }
 
 async fn get_breakpad_file(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     path: Result<Path<(String, String, String, String)>, PathRejection>,
     request: Request,
@@ -79,41 +81,41 @@ async fn get_breakpad_file(
     let answer = async {
         let missing = || Problem::new(Kind::NotFound, "there are no such symbols");
         let Path((text, name, id, file)) = path.map_err(|_| missing())?;
-        let caller = sign_in(&api, &server, &text, &parts).await?;
+        let caller = sign_in(&symbolication.storage, &server, &text, &parts).await?;
         let debug_id = parse_breakpad_id(&id).filter(|_| file.ends_with(".sym")).ok_or_else(missing)?;
-        if visible_ids(&api, &caller, [debug_id].into()).await?.is_empty() {
+        if visible_ids(&symbolication.storage, &caller, [debug_id].into()).await?.is_empty() {
             return Err(missing());
         }
-        breakpad::answer_symbols(&api, &caller.tenant, &debug_id, &name).await
+        breakpad::answer_symbols(&symbolication, &caller.tenant, &debug_id, &name).await
     };
     finish_answer(answer.await, &parts)
 }
 
 /// Finds the key of a request, and counts the request as its tenant's.
 async fn sign_in(
-    api: &Api,
+    storage: &Storage,
     server: &SymbolServer,
     text: &str,
     parts: &Parts,
 ) -> Result<Arc<NamesCaller>, Problem> {
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
-        server.keys.take_address(api, *address)?;
+        server.keys.take_address(storage, *address)?;
     }
-    let caller = server.keys.find_caller(api, text).await?;
-    assign_caller(&parts.extensions, api, Caller::Public(caller.tenant.clone()))?;
+    let caller = server.keys.find_caller(storage, text).await?;
+    assign_caller(&parts.extensions, &storage.capacity, Caller::Public(caller.tenant.clone()))?;
     tracing::debug!(names_key.id = caller.id, "a request of a names key");
     Ok(caller)
 }
 
 /// Returns the debug ids that the key may read. A key for one app reads those that an upload brought for it.
 async fn visible_ids(
-    api: &Api,
+    storage: &Storage,
     caller: &NamesCaller,
     ids: BTreeSet<DebugId>,
 ) -> Result<BTreeSet<DebugId>, Problem> {
     let Some(app) = &caller.app else { return Ok(ids) };
     let asked: Vec<DebugId> = ids.into_iter().collect();
-    let mut tx = api.tenant(&caller.tenant).await?;
+    let mut tx = storage.tenant(&caller.tenant).await?;
     let apps = list_apps(&mut tx, &asked).await?;
     tx.rollback();
     let is_own = |id: &DebugId| apps.contains(&(*id, Some(app.clone())));
@@ -126,12 +128,12 @@ async fn visible_ids(
 /// # Errors
 /// The database does not answer.
 async fn fetch_symbols(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &unslide_model::TenantId,
     ids: impl IntoIterator<Item = DebugId>,
 ) -> Result<SymbolsOfReport, Problem> {
     let ids: Vec<DebugId> = ids.into_iter().collect();
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = symbolication.storage.tenant(tenant).await?;
     let answering = slots::find_answering(&mut tx, &ids).await?;
     tx.rollback();
     let need = |debug_id| {
@@ -139,8 +141,8 @@ async fn fetch_symbols(
         SymbolNeed { debug_id, cpu: None, system, name: String::new() }
     };
     let needs = ids.into_iter().map(need).collect();
-    let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, Arc::default());
-    Ok(cached.fetch_rest(api, tenant, cold).await)
+    let (cached, cold) = SymbolsOfReport::from_cache(symbolication, tenant, needs, Arc::default());
+    Ok(cached.fetch_rest(symbolication, tenant, cold).await)
 }
 
 /// A failure in the form that profilers read.

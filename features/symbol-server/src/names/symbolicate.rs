@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use unslide_api::feature::Api;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::intake::Chunks;
 use unslide_api::feature::operation::{
     Charge, Kind, Problem, ReservedAnswer, SymbolsOfReport, reserve_bytes,
@@ -150,26 +150,28 @@ impl Job {
 /// # Errors
 /// The body is wrong or too large, or the tenant uses too much.
 pub async fn answer_request(
-    api: &Api,
+    symbolication: &Symbolication,
     caller: &NamesCaller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let tenant = &caller.tenant;
-    let mut charge = Charge::for_symbolication(api, tenant)?;
-    let mut reserved = api.permits.reserve_public_body(tenant)?;
-    let most = MAX_BODY_BYTES.min(api.limits.report_bytes as u64);
-    let body =
-        Chunks::new(headers, body, most, api.limits.client_pace())?.collect_body(&mut reserved).await?;
+    let mut charge = Charge::for_symbolication(&symbolication.capacity, tenant)?;
+    let mut reserved = symbolication.capacity.permits.reserve_public_body(tenant)?;
+    let most = MAX_BODY_BYTES.min(symbolication.capacity.limits.report_bytes as u64);
+    let body = Chunks::new(headers, body, most, symbolication.capacity.limits.client_pace())?
+        .collect_body(&mut reserved)
+        .await?;
     charge.charge_received(body.len() as u64)?;
-    let jobs = api.cpu.run_for(tenant, move || SymbolicationRequest::read_jobs(&body)).await??;
+    let jobs =
+        symbolication.capacity.cpu.run_for(tenant, move || SymbolicationRequest::read_jobs(&body)).await??;
     let needed = jobs.iter().flat_map(|job| {
         job.needed_modules().into_iter().filter_map(|index| parse_breakpad_id(&job.memory_map.get(index)?.1))
     });
-    let visible = visible_ids(api, caller, needed.collect()).await?;
-    let symbols = fetch_symbols(api, tenant, visible).await?;
-    let bytes = api.cpu.run_for(tenant, move || write_answer(&jobs, &symbols)).await??;
-    let reservation = reserve_bytes(&api.permits, tenant, bytes.len() as u64)?;
+    let visible = visible_ids(&symbolication.storage, caller, needed.collect()).await?;
+    let symbols = fetch_symbols(symbolication, tenant, visible).await?;
+    let bytes = symbolication.capacity.cpu.run_for(tenant, move || write_answer(&jobs, &symbols)).await??;
+    let reservation = reserve_bytes(&symbolication.capacity.permits, tenant, bytes.len() as u64)?;
     drop(reserved);
     let answer = ReservedAnswer { bytes: bytes.into(), reservation };
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], answer).into_response())

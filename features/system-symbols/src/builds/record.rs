@@ -5,7 +5,9 @@ use super::{MAX_ARCH_BYTES, MAX_BUILD_IMAGES, MAX_BUILDS};
 use axum::Json;
 use axum::extract::State;
 use std::collections::BTreeSet;
-use unslide_api::feature::operation::{Access, Api, JsonBody, Kind, Path, Problem, problems};
+use std::sync::Arc;
+use unslide_api::feature::Storage;
+use unslide_api::feature::operation::{Access, JsonBody, Kind, Path, Problem, problems};
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_store::Uuid;
 use unslide_system_symbols_formats::{BuildImages, MAX_PAGE_IMAGES, RecordedBuild, is_build};
@@ -25,7 +27,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound
     responses((status = 200, description = "The build.", body = RecordedBuild), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn record_symbol_build(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Path(build): Path<String>,
     JsonBody(new): JsonBody<BuildImages>,
@@ -36,7 +38,7 @@ pub async fn record_symbol_build(
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let key = BuildArch { build: &build, arch: &new.arch };
     let actor = access.principal.key_id.to_string();
-    let mut tx = api.owner(&access.symbol_owner()).await?;
+    let mut tx = storage.owner(&access.symbol_owner()).await?;
     let counted = count_builds(&mut tx, key).await?;
     if counted.images == 0 && counted.builds >= MAX_BUILDS {
         let detail =

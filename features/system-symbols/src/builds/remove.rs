@@ -5,7 +5,9 @@ use super::store::{ImagesOfBuild, count_remaining, find_unlisted, list_images, u
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use unslide_api::feature::operation::{Access, Api, Kind, Path, Problem, Query, check_texts, problems};
+use std::sync::Arc;
+use unslide_api::feature::Symbolication;
+use unslide_api::feature::operation::{Access, Kind, Path, Problem, Query, check_texts, problems};
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_store::symbols::names_files::{count_names_only, delete_names_files};
 use unslide_store::{OwnerTx, audit};
@@ -37,7 +39,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The removed names.", body = RemovedBuild), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn remove_symbol_build(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<SymbolsWrite>,
     Path(build): Path<String>,
     Query(query): Query<RemoveQuery>,
@@ -49,7 +51,7 @@ pub async fn remove_symbol_build(
     }
     let wanted = ImagesOfBuild { build: &build, arch: query.arch.as_deref() };
     let owner = access.symbol_owner();
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = symbolication.storage.owner(&owner).await?;
     if query.dry_run {
         let counted = count_removable(&mut tx, wanted).await?;
         tx.rollback();
@@ -69,7 +71,7 @@ pub async fn remove_symbol_build(
     audit::append_entry(&mut tx, &actor, "system_symbols.remove", &build, &detail).await?;
     tx.commit().await?;
     for names in deleted {
-        api.symcaches.delete_symbols(owner.own(names.debug_id), names.generation);
+        symbolication.symcaches.delete_symbols(owner.own(names.debug_id), names.generation);
     }
     Ok(Json(RemovedBuild { removed, kept, remaining }))
 }

@@ -5,7 +5,9 @@ use super::{MAX_REPORTS, join_builds};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use std::sync::Arc;
 use time::Duration;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, Api, Kind, Problem, Query, ReportsRead, check_texts, problems,
 };
@@ -48,7 +50,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "The builds.", body = SystemSymbolCoverage), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_system_symbol_coverage(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<CoverageQuery>,
 ) -> Result<Json<SystemSymbolCoverage>, Problem> {
@@ -58,7 +60,7 @@ pub async fn get_system_symbol_coverage(
     }
     check_texts(Kind::InvalidParameter, MAX_APP_BYTES, [("app", query.app.as_deref())])?;
     let app = access.restrict_app(query.app)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let from = tx.now() - Duration::days(days.into());
     let filter = CoverageFilter { from, app: app.as_deref() };
     let counted = count_reports(&mut tx, &filter).await?;

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
 use unslide_api::feature::intake::{RequestId, RequestSlot};
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
@@ -51,13 +52,13 @@ pub fn bugsnag_routes(data_dir: &Path) -> OpenApiRouter<Api> {
 }
 
 async fn receive_request(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(spool): Extension<Arc<Spool>>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let parts = Arc::new(parts);
-    match receive_upload(&api, spool, parts.clone(), body).await {
+    match receive_upload(&keys, spool, parts.clone(), body).await {
         // The same for a file that was there: the clients take any other status for a failure.
         Ok(()) => text_response(StatusCode::ACCEPTED, "OK"),
         Err(problem) => {
@@ -68,19 +69,24 @@ async fn receive_request(
 }
 
 async fn receive_upload(
-    api: &Api,
+    keys: &Arc<Keys>,
     spool: Arc<Spool>,
     parts: Arc<RequestParts>,
     body: Body,
 ) -> Result<(), Problem> {
     let boundary = parse_boundary(&parts.headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the file as multipart/form-data"))?;
-    let body = Chunks::new(&parts.headers, body, api.tenants.upload_bytes, api.limits.client_pace())?;
+    let body = Chunks::new(
+        &parts.headers,
+        body,
+        keys.capacity.tenants.upload_bytes,
+        keys.capacity.limits.client_pace(),
+    )?;
     let form = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
-    let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
+    let (keys, timeout) = (keys.clone(), Duration::from_secs(keys.capacity.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
-        let mut upload = FormUpload { api: &api, spool: &spool, parts: &parts, access: None, files: 0 };
+        let mut upload = FormUpload { keys: &keys, spool: &spool, parts: &parts, access: None, files: 0 };
         let received = tokio::time::timeout(timeout, Box::pin(upload.receive_form(form))).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
@@ -91,7 +97,7 @@ async fn receive_upload(
 
 /// A form that is being read.
 struct FormUpload<'u> {
-    api: &'u Api,
+    keys: &'u Keys,
     spool: &'u Spool,
     parts: &'u RequestParts,
     /// The sender, once its key has come.
@@ -144,7 +150,7 @@ impl FormUpload<'_> {
             key.extend_from_slice(&piece);
         }
         let key = String::from_utf8(key).unwrap_or_default();
-        sign_in(self.api, self.parts, key.trim()).await
+        sign_in(self.keys, self.parts, key.trim()).await
     }
 
     /// Writes a file to disk. The key need not come in that time.
@@ -164,10 +170,10 @@ impl FormUpload<'_> {
         pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
     ) -> Result<(), Problem> {
         let access = self.access.as_ref().ok_or_else(|| Problem::new(Kind::Unauthorized, BAD_KEY))?;
-        let sender = FileSender::from_access(self.api, access);
-        let _permit = acquire_upload_permit(self.api, access).await?;
-        check_quota(self.api, &sender.owner, 0, sender.quota.symbol_bytes).await?;
-        sender.send_file(self.api, name, pieces).await?;
+        let sender = FileSender::from_access(&self.keys.capacity, access);
+        let _permit = acquire_upload_permit(&self.keys.capacity, access).await?;
+        check_quota(&self.keys.storage, &sender.owner, 0, sender.quota.symbol_bytes).await?;
+        sender.send_file(&self.keys.storage, name, pieces).await?;
         self.files += 1;
         Ok(())
     }

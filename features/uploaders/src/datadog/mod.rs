@@ -15,8 +15,11 @@ use axum::routing::post;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
@@ -49,9 +52,9 @@ struct UploadEvent {
     kind: String,
 }
 
-async fn receive_request(State(api): State<Api>, request: Request) -> Response {
+async fn receive_request(State(keys): State<Arc<Keys>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    match receive_upload(&api, &parts, body).await {
+    match receive_upload(&keys, &parts, body).await {
         Ok(()) => (StatusCode::ACCEPTED, Json(json!({}))).into_response(),
         Err(problem) => {
             let request_id = parts.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
@@ -60,21 +63,23 @@ async fn receive_request(State(api): State<Api>, request: Request) -> Response {
     }
 }
 
-async fn receive_upload(api: &Api, parts: &RequestParts, body: Body) -> Result<(), Problem> {
+async fn receive_upload(keys: &Arc<Keys>, parts: &RequestParts, body: Body) -> Result<(), Problem> {
     let key = parts.headers.get("dd-api-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
-    let access = sign_in(api, parts, key.trim()).await?;
-    let sender = FileSender::from_access(api, &access);
+    let access = sign_in(keys, parts, key.trim()).await?;
+    let sender = FileSender::from_access(&keys.capacity, &access);
     let boundary = parse_boundary(&parts.headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the file as multipart/form-data"))?;
-    let permit = acquire_upload_permit(api, &access).await?;
-    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.client_pace())?;
-    check_quota(api, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
+    let permit = acquire_upload_permit(&keys.capacity, &access).await?;
+    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, keys.capacity.limits.client_pace())?;
+    check_quota(&keys.storage, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes)
+        .await?;
     let form = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
-    let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
+    let (keys, timeout) = (keys.clone(), Duration::from_secs(keys.capacity.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let _permit = permit;
-        let received = tokio::time::timeout(timeout, receive_form(&api, &access, &sender, form)).await;
+        let received =
+            tokio::time::timeout(timeout, receive_form(&keys.storage, &access, &sender, form)).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })
@@ -83,7 +88,7 @@ async fn receive_upload(api: &Api, parts: &RequestParts, body: Body) -> Result<(
 }
 
 async fn receive_form(
-    api: &Api,
+    storage: &Storage,
     access: &Access<SymbolsWrite>,
     sender: &FileSender,
     mut form: Parts,
@@ -97,7 +102,9 @@ async fn receive_form(
         match field.name() {
             // It comes before the event that describes it.
             Some(ARCHIVE_PART) => {
-                sender.send_file(api, Some("dSYMs.zip"), stream_field(field, Kind::InvalidUpload)).await?;
+                sender
+                    .send_file(storage, Some("dSYMs.zip"), stream_field(field, Kind::InvalidUpload))
+                    .await?;
                 has_archive = true;
             }
             Some(EVENT_PART) => event = Some(read_event(field).await?),
@@ -110,7 +117,7 @@ async fn receive_form(
         (DSYM_EVENT, false) => {
             Err(Problem::new(Kind::InvalidUpload, format!("the form has no part {ARCHIVE_PART}")))
         }
-        (other, false) => record_unused(api, &sender.owner, access.principal.key_id, other).await,
+        (other, false) => record_unused(storage, &sender.owner, access.principal.key_id, other).await,
     }
 }
 

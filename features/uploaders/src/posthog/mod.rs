@@ -19,6 +19,8 @@ use axum::http::request::Parts;
 use axum::routing::{get, post, put};
 use std::sync::Arc;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
@@ -48,67 +50,67 @@ pub fn posthog_routes(public_url: String) -> OpenApiRouter<Api> {
 }
 
 /// Checks the key of a request.
-async fn sign_in(api: &Api, parts: &Parts) -> Result<Access<SymbolsWrite>, Problem> {
+async fn sign_in(keys: &Keys, parts: &Parts) -> Result<Access<SymbolsWrite>, Problem> {
     let token = bearer_token(&parts.headers);
-    crate::sign_in::sign_in(api, parts, token.strip_prefix(KEY_PREFIX).unwrap_or(token)).await
+    crate::sign_in::sign_in(keys, parts, token.strip_prefix(KEY_PREFIX).unwrap_or(token)).await
 }
 
-async fn find_release(State(api): State<Api>, request: Request) -> PosthogAnswer {
+async fn find_release(State(keys): State<Arc<Keys>>, request: Request) -> PosthogAnswer {
     let (parts, _) = request.into_parts();
     let found = async {
-        sign_in(&api, &parts).await?;
+        sign_in(&keys, &parts).await?;
         Err(Problem::new(Kind::NotFound, "releases are not kept"))
     };
     PosthogAnswer::from_result(found.await, &parts)
 }
 
-async fn create_release(State(api): State<Api>, request: Request) -> PosthogAnswer {
+async fn create_release(State(keys): State<Arc<Keys>>, request: Request) -> PosthogAnswer {
     let (parts, body) = request.into_parts();
     let created = async {
-        let access = sign_in(&api, &parts).await?;
-        releases::answer_release(&api, &access, &parts.headers, body).await
+        let access = sign_in(&keys, &parts).await?;
+        releases::answer_release(&keys.capacity, &access, &parts.headers, body).await
     };
     PosthogAnswer::from_result(created.await, &parts)
 }
 
-async fn check_sets(State(api): State<Api>, request: Request) -> PosthogAnswer {
+async fn check_sets(State(keys): State<Arc<Keys>>, request: Request) -> PosthogAnswer {
     let (parts, body) = request.into_parts();
     let checked = async {
-        let access = sign_in(&api, &parts).await?;
-        symbol_sets::list_missing(&api, &access, &parts.headers, body).await
+        let access = sign_in(&keys, &parts).await?;
+        symbol_sets::list_missing(&keys.storage, &access, &parts.headers, body).await
     };
     PosthogAnswer::from_result(checked.await, &parts)
 }
 
 async fn start_sets(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(routes): Extension<Arc<PosthogRoutes>>,
     Path(project): Path<String>,
     request: Request,
 ) -> PosthogAnswer {
     let (parts, body) = request.into_parts();
     let started = async {
-        let access = sign_in(&api, &parts).await?;
+        let access = sign_in(&keys, &parts).await?;
         let origin = crate::origin::own_origin(&routes.public_url, &parts.headers)?;
         let folder = format!("{origin}/api/projects/{project}/error_tracking/symbol_sets");
-        symbol_sets::list_urls(&api, &access, &folder, &parts.headers, body).await
+        symbol_sets::list_urls(&keys, &access, &folder, &parts.headers, body).await
     };
     PosthogAnswer::from_result(started.await, &parts)
 }
 
-async fn finish_sets(State(api): State<Api>, request: Request) -> PosthogAnswer {
+async fn finish_sets(State(keys): State<Arc<Keys>>, request: Request) -> PosthogAnswer {
     let (parts, _) = request.into_parts();
     // Every file is an upload since it was put.
-    let finished = sign_in(&api, &parts).await.map(|_| serde_json::json!({}));
+    let finished = sign_in(&keys, &parts).await.map(|_| serde_json::json!({}));
     PosthogAnswer::from_result(finished, &parts)
 }
 
 async fn receive_set(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Path((_, url)): Path<(String, String)>,
     request: Request,
 ) -> PosthogAnswer {
     let (parts, body) = request.into_parts();
-    let received = symbol_sets::receive_set(&api, &parts, &url, body).await;
+    let received = symbol_sets::receive_set(&storage, &parts, &url, body).await;
     PosthogAnswer::from_result(received.map(|()| serde_json::json!({})), &parts)
 }

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
@@ -27,13 +27,13 @@ struct NewRelease {
 /// # Errors
 /// The body is not valid or too large.
 pub async fn answer_release(
-    api: &Api,
+    capacity: &Capacity,
     access: &Access<SymbolsWrite>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
     let NewRelease { hash_id, version, project } =
-        read_declaration(api, access, headers, body, parse_release).await?;
+        read_declaration(capacity, access, headers, body, parse_release).await?;
     Ok(json!({ "id": release_id(&hash_id), "hash_id": hash_id, "version": version, "project": project }))
 }
 

@@ -11,8 +11,10 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
+use unslide_api::feature::Storage;
 use unslide_api::feature::intake::{Caller, assign_caller};
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
@@ -62,18 +64,18 @@ fn parse_sets(body: &[u8]) -> Result<DeclaredSets, Problem> {
 /// # Errors
 /// The body is not valid or too large, or a server fails.
 pub async fn list_missing(
-    api: &Api,
+    storage: &Storage,
     access: &Access<SymbolsWrite>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
-    let sets = read_declaration(api, access, headers, body, parse_sets).await?;
+    let sets = read_declaration(&storage.capacity, access, headers, body, parse_sets).await?;
     let ids: Vec<DebugId> = sets.symbol_sets.iter().filter_map(DeclaredSet::debug_id).collect();
     // The symbols of another app are not shown to a key for one app: it sends its own, and the bytes are found.
     let ready: HashSet<DebugId> = if sets.force || ids.is_empty() || access.only_app().is_some() {
         HashSet::new()
     } else {
-        let mut tx = api.owner(&access.symbol_owner()).await?;
+        let mut tx = storage.owner(&access.symbol_owner()).await?;
         let states = check_readiness(&mut tx, &ids).await?.into_iter();
         states.filter(|(_, state)| *state == SymbolReadiness::Ready).map(|(id, _)| id).collect()
     };
@@ -88,15 +90,15 @@ pub async fn list_missing(
 /// # Errors
 /// The body is not valid or too large, or a server fails.
 pub async fn list_urls(
-    api: &Api,
+    keys: &Keys,
     access: &Access<SymbolsWrite>,
     folder: &str,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
-    let sets = read_declaration(api, access, headers, body, parse_sets).await?;
-    let token = api.entropy.generate_token().map_err(Problem::internal)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let sets = read_declaration(&keys.capacity, access, headers, body, parse_sets).await?;
+    let token = keys.entropy.generate_token().map_err(Problem::internal)?;
+    let mut tx = keys.storage.tenant(access.tenant()).await?;
     add_token(&mut tx, &token, access.principal.key_id).await?;
     tx.commit().await?;
     let mut urls = Map::new();
@@ -117,27 +119,32 @@ pub async fn list_urls(
 ///
 /// # Errors
 /// The URL permits nothing, the file is not valid or too large, or a server fails.
-pub async fn receive_set(api: &Api, parts: &Parts, url: &str, body: Body) -> Result<(), Problem> {
+pub async fn receive_set(
+    storage: &Arc<Storage>,
+    parts: &Parts,
+    url: &str,
+    body: Body,
+) -> Result<(), Problem> {
     let refused = || Problem::new(Kind::Unauthorized, "the URL has ended: ask for another one");
     let url = UploadUrl::parse(url).ok_or_else(refused)?;
     let tenant = url.file.tenant.clone();
-    let mut tx = api.tenant(&tenant).await?;
+    let mut tx = storage.tenant(&tenant).await?;
     let key = find_key(&mut tx, &url.hash_token()).await?.ok_or_else(refused)?;
     let limits = tenants::get(&mut tx).await?.map(|tenant| tenant.limits).unwrap_or_default();
     tx.rollback();
-    assign_caller(&parts.extensions, api, Caller::Tenant(tenant.clone()))?;
-    let permit = acquire_tenant_permit(api, &tenant).await?;
-    let quota = UploadQuota::for_tenant(api, &limits, key.app.is_some());
+    assign_caller(&parts.extensions, &storage.capacity, Caller::Tenant(tenant.clone()))?;
+    let permit = acquire_tenant_permit(&storage.capacity, &tenant).await?;
+    let quota = UploadQuota::for_tenant(&storage.capacity, &limits, key.app.is_some());
     let sender = FileSender { owner: Owner::Tenant(tenant), app: key.app, quota };
     let (name, key_id) = (url.file.name, key.id);
-    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, api.limits.client_pace())?;
-    check_quota(api, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
-    let (api, timeout) = (api.clone(), Duration::from_secs(api.limits.upload_seconds));
+    let body = Chunks::new(&parts.headers, body, sender.quota.bytes, storage.capacity.limits.client_pace())?;
+    check_quota(storage, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
+    let (storage, timeout) = (storage.clone(), Duration::from_secs(storage.capacity.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let _permit = permit;
         let received =
-            tokio::time::timeout(timeout, store_container(&api, &name, key_id, &sender, body)).await;
+            tokio::time::timeout(timeout, store_container(&storage, &name, key_id, &sender, body)).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })
@@ -146,7 +153,7 @@ pub async fn receive_set(api: &Api, parts: &Parts, url: &str, body: Body) -> Res
 }
 
 async fn store_container(
-    api: &Api,
+    storage: &Storage,
     name: &str,
     key_id: Uuid,
     sender: &FileSender,
@@ -154,9 +161,9 @@ async fn store_container(
 ) -> Result<(), Problem> {
     let container = open_container(body.into_stream(), sender.quota.bytes).await?;
     if container.is_dsym {
-        sender.send_file(api, Some(name), container.archive).await?;
+        sender.send_file(storage, Some(name), container.archive).await?;
         return Ok(());
     }
     let kind = format!("symbol set of kind {}", container.kind);
-    record_unused(api, &sender.owner, key_id, &kind).await
+    record_unused(storage, &sender.owner, key_id, &kind).await
 }

@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
-use unslide_api::feature::Api;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
@@ -42,19 +42,19 @@ impl DeclaredBundle {
 /// # Errors
 /// The body is not valid or too large, the key is for another app, or a server fails.
 pub async fn assemble_bundle(
-    api: &Api,
+    storage: &Storage,
     assembler: &Assembler,
     access: &Access<SymbolsWrite>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
-    let mut bundle = read_declaration(api, access, headers, body, parse_bundle).await?;
+    let mut bundle = read_declaration(&storage.capacity, access, headers, body, parse_bundle).await?;
     let (checksum, name) = (bundle.checksum, bundle.describe_bundle());
     let project = std::mem::take(&mut bundle.projects).into_iter().next();
     let project = project.ok_or_else(|| Problem::new(Kind::InvalidBody, "projects: name the app"))?;
     let files = DeclaredFiles::from([(checksum, DeclaredFile { name, chunks: bundle.chunks })]);
     check_counts(&files)?;
-    let mut answers = declare_files(api, assembler, access, project, files, FileUse::SourceMaps).await?;
+    let mut answers = declare_files(storage, assembler, access, project, files, FileUse::SourceMaps).await?;
     let answer = answers.remove(&checksum).ok_or_else(|| Problem::internal("a file without a state"))?;
     serde_json::to_value(answer.without_facts()).map_err(Problem::internal)
 }

@@ -13,7 +13,8 @@ use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, check_texts};
 use unslide_api::feature::upload::{SymbolsWrite, UploadQuota};
 use unslide_api::problem::{Kind, Problem};
@@ -41,15 +42,15 @@ pub type DeclaredFiles = BTreeMap<Sha1Hash, DeclaredFile>;
 /// # Errors
 /// The body is not valid or too large, the key is for another app, or a server fails.
 pub async fn assemble_files(
-    api: &Api,
+    storage: &Storage,
     assembler: &Assembler,
     access: &Access<SymbolsWrite>,
     project: String,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
-    let files = read_declaration(api, access, headers, body, parse_files).await?;
-    let answers = declare_files(api, assembler, access, project, files, FileUse::DebugFile).await?;
+    let files = read_declaration(&storage.capacity, access, headers, body, parse_files).await?;
+    let answers = declare_files(storage, assembler, access, project, files, FileUse::DebugFile).await?;
     serde_json::to_value(answers).map_err(Problem::internal)
 }
 
@@ -58,7 +59,7 @@ pub async fn assemble_files(
 /// # Errors
 /// The key is for another app, too many files wait, or a server fails.
 pub async fn declare_files(
-    api: &Api,
+    storage: &Storage,
     assembler: &Assembler,
     access: &Access<SymbolsWrite>,
     project: String,
@@ -67,7 +68,7 @@ pub async fn declare_files(
 ) -> Result<BTreeMap<Sha1Hash, FileAnswer>, Problem> {
     check_texts(Kind::InvalidParameter, 255, [("project", Some(project.as_str()))])?;
     let app = access.restrict_app(Some(project))?.unwrap_or_default();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let hashes: Vec<Sha1Hash> = files.keys().copied().collect();
     let now = tx.now();
     let known = store::find_files(&mut tx, &app, &hashes).await?;
@@ -80,7 +81,7 @@ pub async fn declare_files(
     let chunks: Vec<Sha1Hash> = chunks.into_iter().collect();
     let present =
         if chunks.is_empty() { HashMap::new() } else { store::find_chunks(&mut tx, &chunks).await? };
-    let limits = file_limits(api, access);
+    let limits = file_limits(&storage.capacity, access);
     let mut complete = Vec::new();
     for (sha1, file) in wanted {
         let answer = decide_state(&file, &present, limits.file_bytes);
@@ -130,8 +131,8 @@ fn decide_state(file: &DeclaredFile, present: &HashMap<Sha1Hash, StoredChunk>, l
     FileAnswer::not_found(missing.into_iter().collect())
 }
 
-fn file_limits(api: &Api, access: &Access<SymbolsWrite>) -> FileLimits {
-    let quota = UploadQuota::from_access(api, access);
+fn file_limits(capacity: &Capacity, access: &Access<SymbolsWrite>) -> FileLimits {
+    let quota = UploadQuota::from_access(capacity, access);
     FileLimits { is_for_one_app: quota.one_app, file_bytes: quota.bytes, symbol_bytes: quota.symbol_bytes }
 }
 

@@ -10,13 +10,15 @@ use bytes::{Bytes, BytesMut};
 use futures::{Stream, TryStreamExt, stream};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
-use unslide_api::feature::Api;
+use unslide_api::feature::Storage;
+use unslide_api::feature::Symbolication;
 use unslide_api::feature::operation::reserve_bytes;
-use unslide_api::feature::sources::{SourceBundleUpload, StoredSources, source_feature};
+use unslide_api::feature::sources::{SourceBundleUpload, StoredSources};
 use unslide_api::feature::upload::{File, Permit, UploadQuota, receive_file, remove_object};
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
@@ -68,15 +70,20 @@ impl Assembler {
     }
 
     /// Starts the background work. It ends when the host begins to stop.
-    pub fn start_work(self: &std::sync::Arc<Self>, api: &Api, host: &Host) -> JoinHandle<()> {
-        let (assembler, api, stop) = (self.clone(), api.clone(), host.shutdown.token().clone());
-        tokio::spawn(async move { assembler.run_until_stopped(api, stop).await })
+    pub fn start_work(
+        self: &std::sync::Arc<Self>,
+        symbolication: &Arc<Symbolication>,
+        host: &Host,
+    ) -> JoinHandle<()> {
+        let (assembler, symbolication, stop) =
+            (self.clone(), symbolication.clone(), host.shutdown.token().clone());
+        tokio::spawn(async move { assembler.run_until_stopped(symbolication, stop).await })
     }
 
-    async fn run_until_stopped(&self, api: Api, stop: CancellationToken) {
+    async fn run_until_stopped(&self, symbolication: Arc<Symbolication>, stop: CancellationToken) {
         let mut running = JoinSet::new();
         loop {
-            let interval = match self.start_due(&api, &mut running).await {
+            let interval = match self.start_due(&symbolication, &mut running).await {
                 Ok(interval) => interval,
                 Err(problem) => {
                     tracing::debug!(error = %problem, "files that wait for their assembly cannot be listed");
@@ -101,28 +108,32 @@ impl Assembler {
     }
 
     /// Starts files that wait. Returns the time until the next look.
-    async fn start_due(&self, api: &Api, running: &mut JoinSet<()>) -> Result<Duration, Problem> {
+    async fn start_due(
+        &self,
+        symbolication: &Arc<Symbolication>,
+        running: &mut JoinSet<()>,
+    ) -> Result<Duration, Problem> {
         let mut interval = DUE_INTERVAL;
-        for due in store::find_due(&api.store, MAX_ASSEMBLIES * 2).await? {
+        for due in store::find_due(&symbolication.storage.store, MAX_ASSEMBLIES * 2).await? {
             let Ok(permit) = self.permits.try_acquire(&due.tenant, 1) else {
                 interval = BUSY_INTERVAL;
                 continue;
             };
-            let Ok(upload_permit) = api.permits.uploads.try_acquire(&due.tenant, 1) else {
+            let Ok(upload_permit) = symbolication.capacity.permits.uploads.try_acquire(&due.tenant, 1) else {
                 interval = BUSY_INTERVAL;
                 continue;
             };
-            if let Some(claimed) = claim_file(api, &due).await? {
-                let api = api.clone();
-                running.spawn(assemble_file(api, claimed, [permit, upload_permit]));
+            if let Some(claimed) = claim_file(&symbolication.storage, &due).await? {
+                let symbolication = symbolication.clone();
+                running.spawn(assemble_file(symbolication, claimed, [permit, upload_permit]));
             }
         }
         Ok(interval)
     }
 }
 
-async fn claim_file(api: &Api, due: &DueFile) -> Result<Option<ClaimedFile>, Problem> {
-    let mut tx = api.tenant(&due.tenant).await?;
+async fn claim_file(storage: &Storage, due: &DueFile) -> Result<Option<ClaimedFile>, Problem> {
+    let mut tx = storage.tenant(&due.tenant).await?;
     let until = tx.now() + CLAIM_DURATION;
     let claimed = store::claim_file(&mut tx, due, until).await?;
     tx.commit().await?;
@@ -141,23 +152,23 @@ enum AssemblyEnd {
     Lost(Vec<Sha1Hash>),
 }
 
-async fn assemble_file(api: Api, claimed: ClaimedFile, _permits: [Permit; 2]) {
+async fn assemble_file(symbolication: Arc<Symbolication>, claimed: ClaimedFile, _permits: [Permit; 2]) {
     let end = tokio::select! {
-        end = make_file(&api, &claimed) => end,
-        problem = renew_claim(&api, &claimed) => Err(problem),
+        end = make_file(&symbolication, &claimed) => end,
+        problem = renew_claim(&symbolication.storage, &claimed) => Err(problem),
     };
-    if let Err(problem) = record_end(&api, &claimed, end).await {
+    if let Err(problem) = record_end(&symbolication.storage, &claimed, end).await {
         // The claim ends, and the next attempt finds the same bytes.
         tracing::warn!(error = %problem, tenant = %claimed.tenant, "the end of an assembly could not be recorded");
     }
 }
 
 /// Renews the claim until the file is made. Returns only if that fails.
-async fn renew_claim(api: &Api, claimed: &ClaimedFile) -> Problem {
+async fn renew_claim(storage: &Storage, claimed: &ClaimedFile) -> Problem {
     loop {
         tokio::time::sleep(CLAIM_INTERVAL).await;
         let renewed = async {
-            let mut tx = api.tenant(&claimed.tenant).await?;
+            let mut tx = storage.tenant(&claimed.tenant).await?;
             let until = tx.now() + CLAIM_DURATION;
             store::set_due(&mut tx, &claimed.app, claimed.file.sha1, until).await?;
             Ok::<_, Problem>(tx.commit().await?)
@@ -168,8 +179,8 @@ async fn renew_claim(api: &Api, claimed: &ClaimedFile) -> Problem {
     }
 }
 
-async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Problem> {
-    let mut tx = api.tenant(&claimed.tenant).await?;
+async fn make_file(symbolication: &Symbolication, claimed: &ClaimedFile) -> Result<AssemblyEnd, Problem> {
+    let mut tx = symbolication.storage.tenant(&claimed.tenant).await?;
     let chunks = store::find_chunks(&mut tx, &claimed.file.chunks).await?;
     let lost: Vec<Sha1Hash> =
         claimed.file.chunks.iter().filter(|sha1| !chunks.contains_key(sha1)).copied().collect();
@@ -179,7 +190,7 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
     // From here on the file counts, and not its chunks as well.
     store::set_counted(&mut tx, &claimed.file.chunks, false).await?;
     tx.commit().await?;
-    let reader = ChunkReader { api, tenant: &claimed.tenant, chunks: &chunks };
+    let reader = ChunkReader { symbolication, tenant: &claimed.tenant, chunks: &chunks };
     let Some(first) = claimed.file.chunks.first() else {
         return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
     };
@@ -198,21 +209,23 @@ async fn make_file(api: &Api, claimed: &ClaimedFile) -> Result<AssemblyEnd, Prob
             one_app: claimed.limits.is_for_one_app,
         },
     };
-    let accepted = receive_file(api, file, reader.read_file(&claimed.file.chunks, claimed.file.sha1)).await?;
+    let accepted =
+        receive_file(&symbolication.storage, file, reader.read_file(&claimed.file.chunks, claimed.file.sha1))
+            .await?;
     Ok(AssemblyEnd::Stored(accepted.id))
 }
 
 /// Hands a bundle of source files to the feature that keeps them.
 async fn store_sources(claimed: &ClaimedFile, reader: ChunkReader<'_>) -> Result<AssemblyEnd, Problem> {
-    let (api, tenant) = (reader.api, &claimed.tenant);
-    let Some(sources) = source_feature(api) else { return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL)) };
-    let mut tx = api.tenant(tenant).await?;
+    let (symbolication, tenant) = (reader.symbolication, &claimed.tenant);
+    let Some(sources) = symbolication.sources else { return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL)) };
+    let mut tx = symbolication.storage.tenant(tenant).await?;
     let is_enabled = (sources.is_enabled)(&mut tx).await?;
     tx.rollback();
     if !is_enabled {
         return Ok(AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL));
     }
-    let mut reservation = reserve_bytes(&api.permits, tenant, 0)?;
+    let mut reservation = reserve_bytes(&symbolication.capacity.permits, tenant, 0)?;
     let mut bytes = BytesMut::new();
     let mut pieces = Box::pin(reader.read_file(&claimed.file.chunks, claimed.file.sha1));
     while let Some(piece) = pieces.try_next().await? {
@@ -230,7 +243,7 @@ async fn store_sources(claimed: &ClaimedFile, reader: ChunkReader<'_>) -> Result
         bytes: bytes.freeze(),
         reservation,
     };
-    Ok(match (sources.store_bundle)(api.clone(), upload).await? {
+    Ok(match (sources.store_bundle)(symbolication.storage.clone(), upload).await? {
         StoredSources::Stored(files) => AssemblyEnd::Sources(files),
         StoredSources::Disabled => AssemblyEnd::Ignored(SOURCE_BUNDLE_DETAIL),
     })
@@ -239,7 +252,7 @@ async fn store_sources(claimed: &ClaimedFile, reader: ChunkReader<'_>) -> Result
 /// Reads chunks from object storage.
 #[derive(Clone, Copy)]
 struct ChunkReader<'c> {
-    api: &'c Api,
+    symbolication: &'c Symbolication,
     tenant: &'c TenantId,
     chunks: &'c HashMap<Sha1Hash, StoredChunk>,
 }
@@ -249,7 +262,7 @@ impl<'c> ChunkReader<'c> {
     async fn read_chunk(self, sha1: Sha1Hash) -> Result<Option<Bytes>, Problem> {
         let Some(chunk) = self.chunks.get(&sha1) else { return Ok(None) };
         let key = chunk_key(self.tenant, chunk.object_id, sha1);
-        Ok(self.api.objects.get(&key, MAX_CHUNK_BYTES).await?.map(|object| object.bytes))
+        Ok(self.symbolication.storage.objects.get(&key, MAX_CHUNK_BYTES).await?.map(|object| object.bytes))
     }
 
     /// Returns the bytes of chunks one after the other. Ends with an error if together they have another hash.
@@ -302,12 +315,12 @@ fn checked_pieces(
 
 /// Records the end of a file, or when it is tried again.
 async fn record_end(
-    api: &Api,
+    storage: &Storage,
     claimed: &ClaimedFile,
     end: Result<AssemblyEnd, Problem>,
 ) -> Result<(), Problem> {
     let (app, sha1, chunks) = (claimed.app.as_str(), claimed.file.sha1, &claimed.file.chunks);
-    let mut tx = api.tenant(&claimed.tenant).await?;
+    let mut tx = storage.tenant(&claimed.tenant).await?;
     let mut released = Vec::new();
     match end {
         Ok(AssemblyEnd::Stored(id)) => {
@@ -348,7 +361,7 @@ async fn record_end(
     tx.commit().await?;
     // An object that remains here goes later, because it is condemned.
     for key in released {
-        remove_object(api, &key).await;
+        remove_object(storage, &key).await;
     }
     Ok(())
 }

@@ -12,8 +12,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::Api;
+use unslide_api::feature::Capacity;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
     Chunks, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, parse_boundary,
@@ -42,23 +44,23 @@ const PUT_CONCURRENCY: usize = 4;
 /// # Errors
 /// A chunk has another hash than its name, a limit is reached, or a server fails.
 pub async fn store_chunks(
-    api: &Api,
+    storage: &Arc<Storage>,
     access: &Access<SymbolsWrite>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(), Problem> {
-    let sender = FileSender::from_access(api, access);
+    let sender = FileSender::from_access(&storage.capacity, access);
     let boundary = parse_boundary(headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the chunks as multipart/form-data"))?;
-    let permit = acquire_upload_permit(api, access).await?;
-    let body = Chunks::new(headers, body, MAX_BODY_BYTES, api.limits.client_pace())?;
-    check_quota(api, &sender.owner, announced_length(headers), sender.quota.symbol_bytes).await?;
+    let permit = acquire_upload_permit(&storage.capacity, access).await?;
+    let body = Chunks::new(headers, body, MAX_BODY_BYTES, storage.capacity.limits.client_pace())?;
+    check_quota(storage, &sender.owner, announced_length(headers), sender.quota.symbol_bytes).await?;
     let parts = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
-    let (api, tenant, limit) = (api.clone(), access.tenant().clone(), sender.quota.symbol_bytes);
+    let (storage, tenant, limit) = (storage.clone(), access.tenant().clone(), sender.quota.symbol_bytes);
     // In a task of its own, so that a client that leaves does not end it between an object and its row.
     run_detached(Box::pin(async move {
         let _permit = permit;
-        let mut received = ReceivedChunks::new(&api, &tenant);
+        let mut received = ReceivedChunks::new(&storage, &tenant);
         let stored = tokio::time::timeout(CHUNK_REQUEST_TIMEOUT, received.store_parts(parts, limit)).await;
         let stored = stored.unwrap_or_else(|_| {
             let seconds = CHUNK_REQUEST_TIMEOUT.as_secs();
@@ -74,7 +76,7 @@ pub async fn store_chunks(
 
 /// The chunks of one request.
 struct ReceivedChunks<'c> {
-    api: &'c Api,
+    storage: &'c Storage,
     tenant: &'c TenantId,
     /// Chunks that are read and not put.
     group: BTreeMap<Sha1Hash, Bytes>,
@@ -84,8 +86,8 @@ struct ReceivedChunks<'c> {
 }
 
 impl<'c> ReceivedChunks<'c> {
-    fn new(api: &'c Api, tenant: &'c TenantId) -> ReceivedChunks<'c> {
-        ReceivedChunks { api, tenant, group: BTreeMap::new(), group_bytes: 0, stored: Vec::new() }
+    fn new(storage: &'c Storage, tenant: &'c TenantId) -> ReceivedChunks<'c> {
+        ReceivedChunks { storage, tenant, group: BTreeMap::new(), group_bytes: 0, stored: Vec::new() }
     }
 
     async fn store_parts(&mut self, mut parts: Parts, limit: Option<u64>) -> Result<(), Problem> {
@@ -101,7 +103,7 @@ impl<'c> ReceivedChunks<'c> {
                 continue;
             };
             let announced = announced_hash(field.file_name())?;
-            let chunk = read_chunk(self.api, self.tenant, field, form, announced).await?;
+            let chunk = read_chunk(&self.storage.capacity, self.tenant, field, form, announced).await?;
             left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
                 let detail =
                     format!("the chunks of a request, unpacked: the limit is {MAX_REQUEST_BYTES} bytes");
@@ -125,7 +127,7 @@ impl<'c> ReceivedChunks<'c> {
             return Ok(());
         }
         let hashes: Vec<Sha1Hash> = group.keys().copied().collect();
-        let mut tx = self.api.tenant(self.tenant).await?;
+        let mut tx = self.storage.tenant(self.tenant).await?;
         let known = store::find_chunks(&mut tx, &hashes).await?;
         // A chunk that the request repeats would be stored twice and count once.
         let is_stored = |sha1: &Sha1Hash| self.stored.iter().any(|chunk| chunk.sha1 == *sha1);
@@ -145,7 +147,7 @@ impl<'c> ReceivedChunks<'c> {
 
     async fn put_objects(&self, group: BTreeMap<Sha1Hash, Bytes>, object_id: Uuid) -> Result<(), Problem> {
         let puts = stream::iter(group).map(|(sha1, bytes)| {
-            let (key, objects) = (chunk_key(self.tenant, object_id, sha1), &self.api.objects);
+            let (key, objects) = (chunk_key(self.tenant, object_id, sha1), &self.storage.objects);
             async move { objects.put(&key, bytes, &Put::default()).await }
         });
         puts.buffer_unordered(PUT_CONCURRENCY).try_for_each(|_| async { Ok(()) }).await?;
@@ -158,10 +160,10 @@ impl<'c> ReceivedChunks<'c> {
             return Ok(());
         }
         let size = self.stored.iter().map(|chunk| chunk.size).sum();
-        let mut tx = self.api.tenant(self.tenant).await?;
+        let mut tx = self.storage.tenant(self.tenant).await?;
         let used = usage::hold_symbols(&mut tx).await?;
         if let Some(limit) = limit {
-            check_symbol_quota(self.api, used, size, limit)?;
+            check_symbol_quota(&self.storage.capacity, used, size, limit)?;
         }
         if store::count_chunks(&mut tx).await? + self.stored.len() as u64 > MAX_TENANT_CHUNKS {
             let detail = format!(
@@ -180,7 +182,7 @@ impl<'c> ReceivedChunks<'c> {
     /// Removes objects without rows; what fails here goes later, because it is condemned.
     async fn remove_objects(&mut self) {
         for chunk in std::mem::take(&mut self.stored) {
-            remove_object(self.api, &chunk_key(self.tenant, chunk.object_id, chunk.sha1)).await;
+            remove_object(self.storage, &chunk_key(self.tenant, chunk.object_id, chunk.sha1)).await;
         }
     }
 }
@@ -214,7 +216,7 @@ fn announced_hash(name: Option<&str>) -> Result<Sha1Hash, Problem> {
 
 /// Reads a chunk, unpacks it to at most [`MAX_CHUNK_BYTES`], and compares its hash, within the tenant's share of the CPU.
 async fn read_chunk(
-    api: &Api,
+    capacity: &Capacity,
     tenant: &TenantId,
     field: multer::Field<'static>,
     form: ChunkForm,
@@ -229,7 +231,7 @@ async fn read_chunk(
         bytes.extend_from_slice(&piece);
     }
     let bytes = bytes.freeze();
-    api.cpu.run_for(tenant, move || unpack_chunk(bytes, form, announced)).await?
+    capacity.cpu.run_for(tenant, move || unpack_chunk(bytes, form, announced)).await?
 }
 
 fn too_large(announced: Sha1Hash) -> Problem {

@@ -26,6 +26,7 @@ use axum::http::request::Parts;
 use axum::routing::{any, get, post};
 use std::sync::Arc;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
@@ -51,9 +52,9 @@ pub fn sentry_routes(public_url: String) -> OpenApiRouter<Api> {
 }
 
 /// Signs a request in for the organisation in its path, which is the tenant.
-async fn sign_in(api: &Api, parts: &Parts, org: Option<&str>) -> Result<Access<SymbolsWrite>, Problem> {
+async fn sign_in(keys: &Keys, parts: &Parts, org: Option<&str>) -> Result<Access<SymbolsWrite>, Problem> {
     let token = token::SentryToken::from_text(crate::sign_in::bearer_token(&parts.headers));
-    let access = crate::sign_in::sign_in(api, parts, &token.key).await?;
+    let access = crate::sign_in::sign_in(keys, parts, &token.key).await?;
     let tenant = access.tenant().as_str();
     if token.org.is_some_and(|claimed| claimed != tenant) {
         return Err(Problem::new(Kind::Unauthorized, "the token names another organisation than its key"));
@@ -68,39 +69,43 @@ async fn sign_in(api: &Api, parts: &Parts, org: Option<&str>) -> Result<Access<S
     Ok(access)
 }
 
-async fn receive_chunks(State(api): State<Api>, Path(org): Path<String>, request: Request) -> SentryAnswer {
+async fn receive_chunks(
+    State(keys): State<Arc<Keys>>,
+    Path(org): Path<String>,
+    request: Request,
+) -> SentryAnswer {
     let (parts, body) = request.into_parts();
     let received = async {
-        let access = sign_in(&api, &parts, Some(&org)).await?;
-        chunks::store_chunks(&api, &access, &parts.headers, body).await
+        let access = sign_in(&keys, &parts, Some(&org)).await?;
+        chunks::store_chunks(&keys.storage, &access, &parts.headers, body).await
     };
     SentryAnswer::from_result(received.await.map(|()| Answer::Empty), &parts)
 }
 
 async fn assemble_files(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(assembler): Extension<Arc<Assembler>>,
     Path((org, project)): Path<(String, String)>,
     request: Request,
 ) -> SentryAnswer {
     let (parts, body) = request.into_parts();
     let assembled = async {
-        let access = sign_in(&api, &parts, Some(&org)).await?;
-        assemble::assemble_files(&api, &assembler, &access, project, &parts.headers, body).await
+        let access = sign_in(&keys, &parts, Some(&org)).await?;
+        assemble::assemble_files(&keys.storage, &assembler, &access, project, &parts.headers, body).await
     };
     SentryAnswer::from_result(assembled.await.map(Answer::Json), &parts)
 }
 
 async fn assemble_bundle(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(assembler): Extension<Arc<Assembler>>,
     Path(org): Path<String>,
     request: Request,
 ) -> SentryAnswer {
     let (parts, body) = request.into_parts();
     let assembled = async {
-        let access = sign_in(&api, &parts, Some(&org)).await?;
-        artifact_bundle::assemble_bundle(&api, &assembler, &access, &parts.headers, body).await
+        let access = sign_in(&keys, &parts, Some(&org)).await?;
+        artifact_bundle::assemble_bundle(&keys.storage, &assembler, &access, &parts.headers, body).await
     };
     SentryAnswer::from_result(assembled.await.map(Answer::Json), &parts)
 }

@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::http::header::USER_AGENT;
 use serde_json::json;
 use std::sync::Arc;
-use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
 use unslide_api::feature::operation::Problem;
 use unslide_api::feature::upload::UploadQuota;
 
@@ -28,21 +28,21 @@ const ACCEPTED_KINDS: [&str; 5] =
 
 /// `GET /api/0/organizations/{org}/chunk-upload/`: sizes and the URL for chunks.
 pub async fn get_options(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(routes): Extension<Arc<SentryRoutes>>,
     Path(org): Path<String>,
     request: Request,
 ) -> SentryAnswer {
     let (parts, _) = request.into_parts();
     let options = async {
-        let access = sign_in(&api, &parts, Some(&org)).await?;
+        let access = sign_in(&keys, &parts, Some(&org)).await?;
         let path = format!("/api/0/organizations/{}/chunk-upload/", access.tenant());
         Ok(Answer::Json(json!({
             "url": upload_url(&routes, &parts.headers, &path)?,
             "chunkSize": MAX_CHUNK_BYTES,
             "chunksPerRequest": MAX_REQUEST_CHUNKS,
             "maxRequestSize": MAX_REQUEST_BYTES,
-            "maxFileSize": UploadQuota::from_access(&api, &access).bytes,
+            "maxFileSize": UploadQuota::from_access(&keys.capacity, &access).bytes,
             "concurrency": CLIENT_CONCURRENCY,
             "hashAlgorithm": "sha1",
             "compression": ["gzip"],
@@ -54,14 +54,14 @@ pub async fn get_options(
 
 /// `GET /api/0/organizations/{org}/`: the tenant and the origin of the server.
 pub async fn get_organization(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     Extension(routes): Extension<Arc<SentryRoutes>>,
     Path(org): Path<String>,
     request: Request,
 ) -> SentryAnswer {
     let (parts, _) = request.into_parts();
     let organization = async {
-        let access = sign_in(&api, &parts, Some(&org)).await?;
+        let access = sign_in(&keys, &parts, Some(&org)).await?;
         let (slug, origin) = (access.tenant(), own_origin(&routes.public_url, &parts.headers)?);
         let links = json!({ "organizationUrl": origin, "regionUrl": origin });
         Ok(Answer::Json(json!({ "id": slug, "slug": slug, "name": slug, "links": links })))
@@ -70,10 +70,10 @@ pub async fn get_organization(
 }
 
 /// `GET /api/0/`: the key and its tenant, for `sentry-cli info`.
-pub async fn get_account(State(api): State<Api>, request: Request) -> SentryAnswer {
+pub async fn get_account(State(keys): State<Arc<Keys>>, request: Request) -> SentryAnswer {
     let (parts, _) = request.into_parts();
     let account = async {
-        let access = sign_in(&api, &parts, None).await?;
+        let access = sign_in(&keys, &parts, None).await?;
         let user = json!({ "id": access.principal.key_id, "email": access.tenant() });
         Ok(Answer::Json(json!({ "version": "0", "auth": { "scopes": ["project:write"] }, "user": user })))
     };

@@ -12,7 +12,8 @@ pub use crate::requests::accept::parse_weights;
 pub use crate::requests::access::assign_caller;
 pub use crate::requests::body::{Chunks, read_body, unpack_body};
 pub use crate::requests::events::split_values;
-pub use crate::requests::refused::{RecordMaker, RefusedElement, RefusedValue, WRONG_APP};
+pub use crate::requests::records::RecordMaker;
+pub use crate::requests::refused::{RefusedElement, RefusedValue, WRONG_APP};
 
 use axum::http::HeaderMap;
 

@@ -12,8 +12,13 @@ pub mod site;
 pub mod sources;
 pub mod upload;
 
-pub use crate::state::Api;
-pub use lists::{ListForms, ListTable};
+pub use crate::limits::capacity::Capacity;
+pub use crate::lists::{ListForms, ListTable};
+pub use crate::reports::symbolication::Symbolication;
+pub use crate::requests::broker::Broker;
+pub use crate::requests::keys::Keys;
+pub use crate::state::{Api, ApiParts};
+pub use crate::storage::Storage;
 pub use outcomes::OutcomeCounts;
 
 use axum::Router;
@@ -27,7 +32,7 @@ use unslide_runtime::{ConfigProblem, Host};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Builds the routes of a site that shows the pages of all features. The site begins at `/`.
-pub type BuildSite = fn(&Api) -> Router<Api>;
+pub type BuildSite = fn(&Api, &[ApiFeature]) -> Router<Api>;
 
 /// Where a site shows an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +63,7 @@ pub struct NavigationEntry {
 
 /// Starts the background work of a feature. It ends when the host begins to stop.
 pub type FeatureStart =
-    Arc<dyn Fn(&Api, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
+    Arc<dyn Fn(&ApiParts, &Host) -> Result<JoinHandle<()>, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
 /// Everything that one feature adds to the api.
 #[derive(Clone)]

@@ -4,7 +4,6 @@
 pub use crate::http::server::Peer;
 pub use crate::http::time_limit::bound_time;
 pub use crate::limits::pace::ClientPace;
-pub use crate::limits::transactions::Tx;
 pub use crate::operations::apps::settings::{NewAppSettings, set_app_settings};
 pub use crate::operations::apps::versions::list_versions;
 pub use crate::operations::audit_log::list_audit_log;
@@ -55,3 +54,4 @@ pub use crate::reports::stored_body;
 pub use crate::requests::access::{
     GroupsWrite, Operator, Permission, SymbolsRead, SymbolsWrite, admit_request, authenticate_key,
 };
+pub use crate::storage::transactions::Tx;

@@ -1,10 +1,10 @@
 //! A request's body while it arrives. A request without a known key holds no slot among the running requests in that time,
 //! and its key must come soon; requests with public keys are bounded by network.
 
-use crate::http::problem::{Kind, Problem};
-use crate::http::server::Network;
+use crate::limits::network::Network;
 use crate::limits::permits::Permits;
 use crate::limits::slot::RequestSlot;
+use crate::problem::{Kind, Problem};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
@@ -125,8 +125,8 @@ impl Drop for ArrivingBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RequestLimits;
     use crate::limits::permits::tests::permits;
+    use crate::limits::request_limits::RequestLimits;
     use crate::limits::slot::Caller;
     use futures::{StreamExt, stream};
     use http_body_util::BodyExt;

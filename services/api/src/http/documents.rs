@@ -1,13 +1,14 @@
 //! Public documents that are the same for everyone. All responses share the same bytes, so that a client that
 //! does not read its response costs no memory.
 
-use crate::http::problem::{Kind, Problem};
 use crate::openapi::self_contained::find_published;
-use crate::state::Api;
-use axum::extract::{Path, State};
+use crate::problem::{Kind, Problem};
+use axum::Extension;
+use axum::extract::Path;
 use axum::response::{Html, IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
 use sha2::{Digest, Sha256};
@@ -15,8 +16,12 @@ use std::sync::LazyLock;
 
 const READING_PAGE: &str = include_str!("docs.html");
 
-pub async fn get_openapi(State(api): State<Api>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], api.openapi.clone())
+/// The OpenAPI document of all operations.
+#[derive(Clone)]
+pub struct OpenApiText(pub Bytes);
+
+pub async fn get_openapi(Extension(text): Extension<OpenApiText>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], text.0)
 }
 
 pub async fn get_schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {

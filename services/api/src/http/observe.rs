@@ -2,12 +2,14 @@
 
 use crate::http::arriving_body::ArrivingBody;
 use crate::http::linger;
-use crate::http::problem::{self, Kind, Problem};
-use crate::http::server::{Crowded, Network};
-use crate::http::spans::RequestSpan;
+use crate::http::server::Crowded;
+use crate::http::spans::{RequestSpan, RequestTraces};
 use crate::http::trace::request_id;
+use crate::limits::capacity::Capacity;
+use crate::limits::network::Network;
 use crate::limits::slot::RequestSlot;
-use crate::state::Api;
+use crate::metrics::Metrics;
+use crate::problem::{self, Kind, Problem};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -15,6 +17,7 @@ use http::header::{HOST, TRANSFER_ENCODING};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Version};
 use std::any::Any;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::Instrument;
 use unslide_runtime::panic_text;
@@ -26,15 +29,27 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
+/// The part of the api's state for the layer around every request.
+pub struct RequestObserver {
+    pub traces: RequestTraces,
+    pub metrics: Metrics,
+    /// True if requests that succeed are logged, too.
+    pub logs_requests: bool,
+}
+
 /// Outermost layer: assigns the id and the span, counts the request, and renders failures.
 #[axum::debug_middleware]
-pub async fn observe_request(State(api): State<Api>, mut request: Request, next: Next) -> Response {
-    let id = request_id(header_text(&request, &REQUEST_ID), &api.ids);
+pub async fn observe_request(
+    State(observer): State<Arc<RequestObserver>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = request_id(header_text(&request, &REQUEST_ID), &observer.traces.ids);
     let parent = header_text(&request, &TRACEPARENT);
-    let context = api.tracer.continue_trace(parent, &api.ids);
+    let context = observer.traces.tracer.continue_trace(parent, &observer.traces.ids);
     let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
-    let exported = RequestSpan::begin(&api, &method, &route, context, parent);
+    let exported = RequestSpan::begin(&observer.traces, &method, &route, context, parent);
     // The path and query may contain personal data: the log has only the route's template.
     let span = tracing::info_span!(
         "request",
@@ -58,11 +73,11 @@ pub async fn observe_request(State(api): State<Api>, mut request: Request, next:
         };
         let mut response = problem::render_problem(response, &id);
         let (status, took) = (response.status(), start.elapsed());
-        api.metrics.count_request(&method, &route, status, took);
+        observer.metrics.count_request(&method, &route, status, took);
         if let Some(exported) = exported {
-            exported.export(&api, status);
+            exported.export(&observer.traces, status);
         }
-        if api.logs_requests || status.is_client_error() || status.is_server_error() {
+        if observer.logs_requests || status.is_client_error() || status.is_server_error() {
             tracing::info!(http.status = status.as_u16(), seconds = took.as_secs_f64(), "request answered");
         }
         if let Ok(value) = HeaderValue::from_str(&id) {
@@ -106,18 +121,19 @@ fn header_text<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
 
 /// Refuses a request at once if too many run, because they would only slow each other down. The request
 /// carries its slot, which is assigned to its tenant once the key is known.
-pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+pub async fn bound_load(State(capacity): State<Arc<Capacity>>, mut request: Request, next: Next) -> Response {
     if request.extensions().get::<Crowded>().is_some() {
         let detail = "Too many concurrent requests without a key from one address";
         return Problem::new(Kind::Overloaded, detail).retry_after(1).into_response();
     }
-    let slot = match RequestSlot::take(&api.permits) {
+    let slot = match RequestSlot::take(&capacity.permits) {
         Ok(slot) => slot,
         Err(exhausted) => return Problem::from(exhausted).into_response(),
     };
     request.extensions_mut().insert(slot.clone());
     let network = request.extensions().get::<Network>().copied();
-    let request = request.map(|body| ArrivingBody::wrap(body, slot.clone(), api.permits.clone(), network));
+    let request =
+        request.map(|body| ArrivingBody::wrap(body, slot.clone(), capacity.permits.clone(), network));
     let response = next.run(request).await;
     slot.release();
     response

@@ -1,7 +1,7 @@
 //! Time limits of requests. The body has its own limit, and the operation's limit begins after the body is
 //! complete.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::middleware::Next;

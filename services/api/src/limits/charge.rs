@@ -1,8 +1,8 @@
 //! Cost units that a request takes from its tenant: one for each report, and one for each 64 KiB that is
 //! received or unpacked. They are taken during the work, so that the work stops when the rate is used up.
 
-use crate::http::problem::{Kind, Problem};
-use crate::state::Api;
+use super::capacity::Capacity;
+use crate::problem::{Kind, Problem};
 use prometheus::IntCounterVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,20 +41,24 @@ impl Charge {
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn for_reports(api: &Api, tenant: &TenantId, own: u32) -> Result<Charge, Problem> {
-        let limits = [own, api.tenants.units_per_second];
+    pub fn for_reports(capacity: &Capacity, tenant: &TenantId, own: u32) -> Result<Charge, Problem> {
+        let limits = [own, capacity.tenants.units_per_second];
         let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
-        Charge::begin_charge(api, api.report_units.clone(), tenant, ("units_per_second", limit))
+        Charge::begin_charge(capacity, capacity.report_units.clone(), tenant, ("units_per_second", limit))
     }
 
     /// Begins to charge for reports of a tenant that are accepted over its rate, too, because they then wait in
     /// overflow. Nothing of this charge is refused: [`Charge::is_over_rate`] says whether the rate was exceeded.
     #[must_use]
-    pub fn for_overflowing_reports(api: &Api, tenant: &TenantId, own: u32) -> Charge {
-        let limits = [own, api.tenants.units_per_second];
+    pub fn for_overflowing_reports(capacity: &Capacity, tenant: &TenantId, own: u32) -> Charge {
+        let limits = [own, capacity.tenants.units_per_second];
         let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
-        let mut charge =
-            Charge::prepare_charge(api, api.report_units.clone(), tenant, ("units_per_second", limit));
+        let mut charge = Charge::prepare_charge(
+            capacity,
+            capacity.report_units.clone(),
+            tenant,
+            ("units_per_second", limit),
+        );
         charge.overflow = Some(AtomicBool::new(false));
         charge.overdraw = charge.take_units(1, false).unwrap_or_default();
         charge
@@ -70,37 +74,37 @@ impl Charge {
     ///
     /// # Errors
     /// [`Kind::RateLimited`].
-    pub fn for_symbolication(api: &Api, tenant: &TenantId) -> Result<Charge, Problem> {
-        let limit = api.tenants.symbolication_units_per_second;
+    pub fn for_symbolication(capacity: &Capacity, tenant: &TenantId) -> Result<Charge, Problem> {
+        let limit = capacity.tenants.symbolication_units_per_second;
         Charge::begin_charge(
-            api,
-            api.symbolication_units.clone(),
+            capacity,
+            capacity.symbolication_units.clone(),
             tenant,
             ("symbolication_units_per_second", limit),
         )
     }
 
     fn begin_charge(
-        api: &Api,
+        capacity: &Capacity,
         buckets: Arc<TokenBuckets<TenantId>>,
         tenant: &TenantId,
         limit: (&'static str, u32),
     ) -> Result<Charge, Problem> {
-        let mut charge = Charge::prepare_charge(api, buckets, tenant, limit);
+        let mut charge = Charge::prepare_charge(capacity, buckets, tenant, limit);
         charge.overdraw = charge.take_units(1, false)?;
         Ok(charge)
     }
 
     fn prepare_charge(
-        api: &Api,
+        capacity: &Capacity,
         buckets: Arc<TokenBuckets<TenantId>>,
         tenant: &TenantId,
         limit: (&'static str, u32),
     ) -> Charge {
         Charge {
             buckets,
-            clock: api.clock.clone(),
-            refused: api.metrics.refused.clone(),
+            clock: capacity.clock.clone(),
+            refused: capacity.refused.clone(),
             tenant: tenant.clone(),
             limit,
             rate: Rate::with_burst(f64::from(limit.1), BURST_SECONDS),
@@ -219,7 +223,7 @@ pub(crate) mod tests {
     }
 
     fn retry_after(refused: Result<bool, Problem>) -> String {
-        let response = crate::http::problem::render_problem(refused.unwrap_err().into_response(), "id");
+        let response = crate::problem::render_problem(refused.unwrap_err().into_response(), "id");
         response.headers()["retry-after"].to_str().unwrap().to_owned()
     }
 

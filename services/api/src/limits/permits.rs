@@ -4,9 +4,9 @@
 //! Some requests, bodies and database connections are reserved for operators' operations, so that operators
 //! can suspend tenants that use up all the rest.
 
-use crate::config::RequestLimits;
-use crate::http::problem::{Kind, Problem};
-use crate::http::server::Network;
+use crate::limits::network::Network;
+use crate::limits::request_limits::RequestLimits;
+use crate::problem::{Kind, Problem};
 use prometheus::IntCounterVec;
 use unslide_model::{Stats, TenantId};
 use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};

@@ -1,8 +1,8 @@
 //! A request's slot among the running requests, and the caller for which it counts.
 
 use super::permits::{NetworkSemaphore, Permit, Permits, RETRY_AFTER};
-use crate::http::problem::{Kind, Problem};
-use crate::http::server::Network;
+use crate::limits::network::Network;
+use crate::problem::{Kind, Problem};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use unslide_model::TenantId;
@@ -217,9 +217,9 @@ fn acquire_arriving(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RequestLimits;
     use crate::limits::permits::OPERATOR_REQUESTS;
     use crate::limits::permits::tests::permits;
+    use crate::limits::request_limits::RequestLimits;
 
     fn tenant(name: &str) -> TenantId {
         TenantId::new(name).unwrap()

@@ -4,9 +4,9 @@
 //! Symbols come from object storage through this machine's cache, which follows changes in the topic of
 //! symbol events. The database is queried only for rules that are not cached.
 
-use crate::http::problem::Problem;
+use crate::problem::Problem;
 use crate::reports::rules_cache::SymbolicationRules;
-use crate::state::Api;
+use crate::reports::symbolication::Symbolication;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
@@ -43,7 +43,7 @@ pub struct SymbolsOfReport {
 impl SymbolsOfReport {
     /// Returns the cached symbols of a report without waiting, and the symbols to fetch.
     pub fn from_cache(
-        api: &Api,
+        symbolication: &Symbolication,
         tenant: &TenantId,
         mut needs: Vec<SymbolNeed>,
         rules: Arc<SymbolicationRules>,
@@ -53,22 +53,27 @@ impl SymbolsOfReport {
             too_many.iter().map(|need| (need.debug_id, ImageSymbols::FetchingFailed)).collect();
         let mut cold = Vec::new();
         for need in needs {
-            match api.symcaches.peek(&tenant.scope(need.debug_id), need.system, Hint::default()) {
+            match symbolication.symcaches.peek(&tenant.scope(need.debug_id), need.system, Hint::default()) {
                 Some(known) => drop(symbols.insert(need.debug_id, known)),
                 None => cold.push(need),
             }
         }
-        let analyses = enabled_analyses(&api.analyses, &rules.analysis_switches);
+        let analyses = enabled_analyses(&symbolication.analyses, &rules.analysis_switches);
         (SymbolsOfReport { symbols, rules, analyses, ..SymbolsOfReport::default() }, cold)
     }
 
     /// Adds the cached derived objects that the analyses read of the image with the crash.
     #[must_use]
-    pub fn with_derived(mut self, api: &Api, tenant: &TenantId, crashed: Option<DebugId>) -> SymbolsOfReport {
+    pub fn with_derived(
+        mut self,
+        symbolication: &Symbolication,
+        tenant: &TenantId,
+        crashed: Option<DebugId>,
+    ) -> SymbolsOfReport {
         let names: BTreeSet<&str> =
             self.analyses.iter().flat_map(|analysis| analysis.derived).map(|object| object.name).collect();
         for (id, name) in crashed.iter().flat_map(|id| names.iter().map(move |name| (*id, *name))) {
-            match api.symcaches.peek_derived(&tenant.scope(id), name, Hint::default()) {
+            match symbolication.symcaches.peek_derived(&tenant.scope(id), name, Hint::default()) {
                 Some(DerivedContents::Found(bytes)) => self.derived.push((id, name, bytes)),
                 Some(DerivedContents::Missing) => {}
                 None => self.cold_derived.push((id, name)),
@@ -94,18 +99,18 @@ impl SymbolsOfReport {
     /// and fails no report.
     pub async fn fetch_rest(
         mut self,
-        api: &Api,
+        symbolication: &Symbolication,
         tenant: &TenantId,
         cold: Vec<SymbolNeed>,
     ) -> SymbolsOfReport {
-        let end = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
+        let end = Instant::now() + Duration::from_secs(symbolication.capacity.limits.request_seconds) / 2;
         let fetched = stream::iter(cold).map(|need| async move {
-            let got = download_symbols(api, tenant, &need, end).await;
+            let got = download_symbols(symbolication, tenant, &need, end).await;
             (need.debug_id, got.unwrap_or(ImageSymbols::FetchingFailed))
         });
         self.symbols.extend(fetched.buffer_unordered(CONCURRENT_DOWNLOADS_LIMIT).collect::<Vec<_>>().await);
         for (id, name) in std::mem::take(&mut self.cold_derived) {
-            if let Some(bytes) = download_derived(api, tenant, id, name, end).await {
+            if let Some(bytes) = download_derived(symbolication, tenant, id, name, end).await {
                 self.derived.push((id, name, bytes));
             }
         }
@@ -120,29 +125,29 @@ impl SymbolsOfReport {
 
 /// Fetches everything that a report needs. `crashed` is the image with the crash, if it is known.
 pub async fn fetch_symbols(
-    api: &Api,
+    symbolication: &Symbolication,
     principal: &Principal,
     needs: Vec<SymbolNeed>,
     crashed: Option<DebugId>,
 ) -> Result<SymbolsOfReport, Problem> {
     let tenant = &principal.tenant;
-    let rules = symbolication_rules(api, principal).await?;
-    let (cached, cold) = SymbolsOfReport::from_cache(api, tenant, needs, rules);
-    Ok(cached.with_derived(api, tenant, crashed).fetch_rest(api, tenant, cold).await)
+    let rules = symbolication_rules(symbolication, principal).await?;
+    let (cached, cold) = SymbolsOfReport::from_cache(symbolication, tenant, needs, rules);
+    Ok(cached.with_derived(symbolication, tenant, crashed).fetch_rest(symbolication, tenant, cold).await)
 }
 
 /// Downloads symbols that are not cached. Returns `None` if they do not come before `end`; the download then
 /// goes on.
 async fn download_symbols(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     need: &SymbolNeed,
     end: Instant,
 ) -> Option<ImageSymbols> {
     // Limits the tenant's share of the cache's downloads, however many its reports need at once.
-    let _permit = await_before(end, api.permits.downloads.acquire(tenant, 1)).await?;
+    let _permit = await_before(end, symbolication.capacity.permits.downloads.acquire(tenant, 1)).await?;
     let id = tenant.scope(need.debug_id);
-    let got = await_before(end, api.symcaches.get(&id, need.system, Hint::default())).await?;
+    let got = await_before(end, symbolication.symcaches.get(&id, need.system, Hint::default())).await?;
     Some(got.unwrap_or_else(|error| {
         tracing::warn!(error = %error, "symbols could not be fetched for a request");
         ImageSymbols::FetchingFailed
@@ -152,15 +157,15 @@ async fn download_symbols(
 /// Downloads a derived object. Returns `None` if there is none, or if it does not come before `end`: the report then
 /// lacks a finding only.
 async fn download_derived(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     id: DebugId,
     name: &'static str,
     end: Instant,
 ) -> Option<Bytes> {
-    let _permit = await_before(end, api.permits.downloads.acquire(tenant, 1)).await?;
+    let _permit = await_before(end, symbolication.capacity.permits.downloads.acquire(tenant, 1)).await?;
     let id = tenant.scope(id);
-    match await_before(end, api.symcaches.get_derived(&id, name, Hint::default())).await? {
+    match await_before(end, symbolication.symcaches.get_derived(&id, name, Hint::default())).await? {
         Ok(DerivedContents::Found(bytes)) => Some(bytes),
         Ok(DerivedContents::Missing) => None,
         Err(error) => {
@@ -182,18 +187,18 @@ async fn await_before<T>(end: Instant, future: impl Future<Output = T>) -> Optio
 /// Returns the current rules of a request's tenant. Rules of a later version of this service, which this one can't read,
 /// are left out.
 pub async fn symbolication_rules(
-    api: &Api,
+    symbolication: &Symbolication,
     principal: &Principal,
 ) -> Result<Arc<SymbolicationRules>, Problem> {
     let look_up = async {
-        let mut tx = api.tenant(&principal.tenant).await?;
+        let mut tx = symbolication.storage.tenant(&principal.tenant).await?;
         let rules = rules::get(&mut tx).await?;
         let analysis_switches = analyses::read_switches(&mut tx).await?;
         tx.rollback();
         let grouping = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
         Ok::<_, Problem>(SymbolicationRules { grouping, analysis_switches })
     };
-    api.rules_cache.get(principal, look_up).await
+    symbolication.rules_cache.get(principal, look_up).await
 }
 
 #[cfg(test)]

@@ -4,4 +4,7 @@ pub mod image_symbols;
 pub mod ingest;
 pub mod rules_cache;
 pub mod sampled;
+pub mod source_lines;
+pub mod sources;
 pub mod stored_body;
+pub mod symbolication;

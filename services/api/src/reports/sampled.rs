@@ -1,7 +1,7 @@
 //! Profiles of stored reports.
 
-use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Reservation;
+use crate::problem::{Kind, Problem};
 use unslide_calltree::report_tree_bytes;
 use unslide_report::{Report, ReportProfile};
 

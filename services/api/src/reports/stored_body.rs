@@ -1,10 +1,11 @@
 //! The JSON of a stored report, from the database or from its segment.
 
-use crate::http::problem::Problem;
-use crate::limits::answers;
+use crate::http::answers;
 use crate::limits::permits::Reservation;
-use crate::limits::transactions::Tx;
-use crate::state::Api;
+use crate::problem::Problem;
+use crate::reports::symbolication::Symbolication;
+use crate::storage::Storage;
+use crate::storage::transactions::Tx;
 use memchr::memmem;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
@@ -77,38 +78,39 @@ pub fn read_report(json: &[u8]) -> Result<Report<'_>, Problem> {
 /// Returns [`StoredBodyError::Lost`] if the body is not the one in the row, and [`StoredBodyError::Problem`] if no bytes are
 /// left for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read_body(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     tx: Tx<TenantTx>,
     found: &FoundReport,
 ) -> Result<StoredBody, StoredBodyError> {
-    let mut reservation = answers::reserve_bytes(&api.permits, tenant, found.size)?;
-    let bytes = read_json(api, tenant, tx, found).await?;
-    if api.readers.find(&bytes).is_none() {
+    let mut reservation = answers::reserve_bytes(&symbolication.capacity.permits, tenant, found.size)?;
+    let bytes = read_json(&symbolication.storage, tenant, tx, found).await?;
+    if symbolication.readers.find(&bytes).is_none() {
         let body = StoredBody { json: bytes, document: None, reservation };
-        return hide_members(api, tenant, found, body).await;
+        return hide_members(symbolication, tenant, found, body).await;
     }
-    let readers = api.readers.clone();
+    let readers = symbolication.readers.clone();
     let translate = move || {
         let json = readers.stored_report(&bytes).map_err(Problem::internal)?.into_owned();
         Ok::<_, Problem>((json, bytes))
     };
-    let (json, document) = api.cpu.run_for(tenant, translate).await??;
+    let (json, document) = symbolication.capacity.cpu.run_for(tenant, translate).await??;
     reservation.reserve_more(json.len() as u64)?;
-    hide_members(api, tenant, found, StoredBody { json, document: Some(document), reservation }).await
+    hide_members(symbolication, tenant, found, StoredBody { json, document: Some(document), reservation })
+        .await
 }
 
 /// Removes the members of analyses that are off for the tenant: one that has turned an analysis off must not find what it said
 /// in stored reports.
 async fn hide_members(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     found: &FoundReport,
     mut body: StoredBody,
 ) -> Result<StoredBody, StoredBodyError> {
     let is_in = |member: &str| memmem::find(&body.json, format!(",\"{member}\":").as_bytes()).is_some();
     let is_off = |analysis: &&Analysis| !analysis.is_enabled(&found.analysis_switches);
-    let off = api.analyses.iter().filter(is_off).map(|analysis| analysis.member);
+    let off = symbolication.analyses.iter().filter(is_off).map(|analysis| analysis.member);
     let hidden: Vec<&str> = off.filter(|member| is_in(member)).collect();
     if hidden.is_empty() {
         return Ok(body);
@@ -126,11 +128,11 @@ async fn hide_members(
         }
         Ok::<_, Problem>(body)
     };
-    Ok(api.cpu.run_for(tenant, cut).await??)
+    Ok(symbolication.capacity.cpu.run_for(tenant, cut).await??)
 }
 
 async fn read_json(
-    api: &Api,
+    storage: &Storage,
     tenant: &TenantId,
     mut tx: Tx<TenantTx>,
     found: &FoundReport,
@@ -140,25 +142,29 @@ async fn read_json(
         let body = report::load_body(&mut tx, &found.listed).await?;
         tx.rollback();
         let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
-        return Ok(api.cpu.run_for(tenant, move || body.decompress_json()).await??);
+        return Ok(storage.capacity.cpu.run_for(tenant, move || body.decompress_json()).await??);
     };
     // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
     let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision };
-    from_segment(api, id, place).await
+    from_segment(storage, id, place).await
 }
 
 /// Reads the JSON of a report's revision from its place in a segment.
 ///
 /// # Errors
 /// Those of [`read`].
-async fn from_segment(api: &Api, id: BodyId, place: BodyLocation) -> Result<Vec<u8>, StoredBodyError> {
+async fn from_segment(
+    storage: &Storage,
+    id: BodyId,
+    place: BodyLocation,
+) -> Result<Vec<u8>, StoredBodyError> {
     let (tenant, report) = (id.tenant.clone(), id.report_id);
     let key = keys::for_segment(&tenant, place.day, place.segment);
-    let Some(frame) = segment::fetch_frame(&api.objects, &key, place.offset, place.length).await? else {
+    let Some(frame) = segment::fetch_frame(&storage.objects, &key, place.offset, place.length).await? else {
         return Err(StoredBodyError::Lost(LostBody::Gone(key.to_string())));
     };
     let read = move || segment::open_frame(&id, &place.key, frame, MAX_BODY_BYTES);
-    let body = api.cpu.run_for(&tenant, read).await?;
+    let body = storage.capacity.cpu.run_for(&tenant, read).await?;
     body.map_err(|source| StoredBodyError::Lost(LostBody::Damaged { key: key.to_string(), report, source }))
 }

@@ -1,6 +1,6 @@
 //! Which representation of a report the client wants (RFC 9110 §12.5.1).
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use http::{HeaderMap, header};
 
 /// A representation of a report.

@@ -6,15 +6,17 @@
 //! Some operations exist twice: for one tenant's data, and for operators, with the data of the system or of
 //! all tenants. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
 
-use crate::http::problem::{Kind, Problem};
 use crate::http::server::{ClientAddress, ClientConnection};
+use crate::limits::capacity::Capacity;
 use crate::limits::slot::{Caller, RequestSlot};
-use crate::state::Api;
-use axum::extract::FromRequestParts;
+use crate::problem::{Kind, Problem};
+use crate::requests::keys::Keys;
+use axum::extract::{FromRef, FromRequestParts};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use unslide_model::{Owner, Scope, TenantId};
 use unslide_store::keys::{self, Principal};
 
@@ -138,13 +140,17 @@ impl<P> Access<P> {
     }
 }
 
-impl<P: Permission> FromRequestParts<Api> for Access<P> {
+impl<S: Send + Sync, P: Permission> FromRequestParts<S> for Access<P>
+where
+    Arc<Keys>: FromRef<S>,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Access<P>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Access<P>, Problem> {
+        let keys = <Arc<Keys>>::from_ref(state);
         let key = parse_bearer(&parts.headers).unwrap_or_default();
-        let principal = authenticate_key(&parts.extensions, api, key).await?;
-        admit_request(parts, api, principal, &parts.method)
+        let principal = authenticate_key(&parts.extensions, &keys, key).await?;
+        admit_request(parts, &keys.capacity, principal, &parts.method)
     }
 }
 
@@ -154,7 +160,7 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
 /// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or too many of the tenant's requests run.
 pub fn admit_request<P: Permission>(
     parts: &Parts,
-    api: &Api,
+    capacity: &Capacity,
     principal: Principal,
     method: &Method,
 ) -> Result<Access<P>, Problem> {
@@ -165,7 +171,7 @@ pub fn admit_request<P: Permission>(
     // operators.
     let operator = for_operators && principal.has_scope(Scope::Operator) && principal.app.is_none();
     let caller = if operator { Caller::Operator } else { Caller::Tenant };
-    assign_caller(&parts.extensions, api, caller(principal.tenant.clone()))?;
+    assign_caller(&parts.extensions, capacity, caller(principal.tenant.clone()))?;
     if !needed.iter().any(|scope| principal.has_scope(*scope)) {
         let names: Vec<&str> = needed.iter().map(|scope| scope.as_str()).collect();
         let detail = format!("the operation needs the scope {}", names.join(" or "));
@@ -189,12 +195,13 @@ pub fn admit_request<P: Permission>(
 ///
 /// # Errors
 /// Too many of the tenant's requests run.
-pub fn assign_caller(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), Problem> {
+pub fn assign_caller(extensions: &Extensions, capacity: &Capacity, caller: Caller) -> Result<(), Problem> {
     if let Some(client) = extensions.get::<ClientConnection>() {
         client.mark_authenticated();
     }
     let slot = extensions.get::<RequestSlot>();
-    slot.ok_or_else(|| Problem::internal("a request has no slot"))?.assign_caller(&api.permits, caller)?;
+    slot.ok_or_else(|| Problem::internal("a request has no slot"))?
+        .assign_caller(&capacity.permits, caller)?;
     Ok(())
 }
 
@@ -218,15 +225,16 @@ fn is_change(scope: Scope, method: &Method) -> bool {
 ///
 /// # Errors
 /// [`Kind::Unauthorized`], or the database fails.
-pub async fn authenticate_key(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
-    let Some(principal) = api.key_cache.authenticate(&api.store, &*api.clock, key).await? else {
+pub async fn authenticate_key(extensions: &Extensions, keys: &Keys, key: &str) -> Result<Principal, Problem> {
+    let Some(principal) = keys.cache.authenticate(&keys.storage.store, &*keys.storage.clock, key).await?
+    else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::key_prefix(key));
         let client = extensions.get::<ClientAddress>();
         request.record("peer.address", client.map(|client| tracing::field::display(client.0)));
         return Err(Problem::from_kind(Kind::Unauthorized));
     };
-    api.key_uses.record_use(&principal, api.clock.now());
+    keys.uses.record_use(&principal, keys.storage.clock.now());
     Ok(principal)
 }
 

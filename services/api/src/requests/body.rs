@@ -1,10 +1,10 @@
 //! Request bodies: read in chunks, with limits on bytes and time.
 
-use crate::http::problem::{Kind, Problem};
+use crate::limits::capacity::Capacity;
 use crate::limits::charge::Charge;
 use crate::limits::pace::ClientPace;
 use crate::limits::permits::Reservation;
-use crate::state::Api;
+use crate::problem::{Kind, Problem};
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::MultiGzDecoder;
@@ -136,12 +136,12 @@ const SMALL_BYTES: usize = 64 << 10;
 /// # Errors
 /// Those of `work`, and [`Kind::Internal`] if it panics on the pool.
 pub async fn read_body<T: Send + 'static>(
-    api: &Api,
+    capacity: &Capacity,
     tenant: &TenantId,
     body: Bytes,
     work: impl FnOnce(Bytes) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    if is_small(&body) { work(body) } else { api.cpu.run_for(tenant, move || work(body)).await? }
+    if is_small(&body) { work(body) } else { capacity.cpu.run_for(tenant, move || work(body)).await? }
 }
 
 /// Returns true for a small body without the first byte of a gzip member and the beginning of a zstd frame or a zip archive,

@@ -1,6 +1,6 @@
 //! The hash that a client announces for its body.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;

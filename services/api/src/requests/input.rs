@@ -1,15 +1,16 @@
 //! Path, query and JSON inputs with problems as their errors.
 
-use crate::http::problem::{Kind, Problem};
+use crate::limits::capacity::Capacity;
 use crate::limits::permits::{JSON_BYTES, Reservation};
 use crate::limits::slot::{Caller, RequestSlot};
+use crate::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
-use crate::state::Api;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
@@ -48,16 +49,22 @@ impl From<QueryRejection> for Problem {
 /// A small JSON body, with any content type. Every struct in it, at any depth, must be an object.
 pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T>
+where
+    Arc<Capacity>: FromRef<S>,
+{
     type Rejection = Problem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Json<T>, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Json<T>, Problem> {
+        let capacity = <Arc<Capacity>>::from_ref(state);
         let (parts, body) = request.into_parts();
-        let limits = &api.limits;
+        let limits = &capacity.limits;
         let mut reserved = match parts.extensions.get::<RequestSlot>().map(RequestSlot::caller) {
-            Some(Caller::Tenant(tenant)) => Reservation::new(&api.permits.bodies, &tenant, 0)?,
-            Some(Caller::Public(tenant)) => api.permits.reserve_public_body(&tenant)?,
-            Some(Caller::Operator(tenant)) => Reservation::new(&api.permits.operator_bodies, &tenant, 0)?,
+            Some(Caller::Tenant(tenant)) => Reservation::new(&capacity.permits.bodies, &tenant, 0)?,
+            Some(Caller::Public(tenant)) => capacity.permits.reserve_public_body(&tenant)?,
+            Some(Caller::Operator(tenant)) => {
+                Reservation::new(&capacity.permits.operator_bodies, &tenant, 0)?
+            }
             None | Some(Caller::Unknown) => {
                 return Err(Problem::internal("a body is read before its key"));
             }

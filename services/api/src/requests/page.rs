@@ -7,7 +7,7 @@
 //!
 //! History: version 1, the first.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::{Debug, Display};

@@ -3,20 +3,13 @@
 //! A refused element is a record of the topic, too, with the reason in its headers. The reader of the topic makes a dead
 //! letter of it, so each element has exactly one outcome.
 
-use crate::http::trace::TraceContext;
-use crate::requests::events::build_record;
-use crate::state::Api;
 use bytes::Bytes;
 use http::HeaderMap;
 use lru::LruCache;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use time::Date;
-use unslide_model::{SenderKeyId, TenantId};
-use unslide_proto::headers;
-use unslide_stream::OutRecord;
 use utoipa::ToSchema;
 
 /// Reason of an element of an app that the key does not cover.
@@ -26,8 +19,6 @@ pub const WRONG_APP: &str = "wrong_app";
 const MAX_KEPT_VALUES: u32 = 20;
 /// The most reasons and versions that are counted. Further values of the one that was counted longest ago are kept again.
 const COUNTERS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
-/// The most bytes of a detail: a header is carried over copies up to 300 bytes.
-const MAX_DETAIL_BYTES: usize = 260;
 /// The most characters of a version that is counted.
 const MAX_VERSION_CHARS: usize = 40;
 
@@ -87,7 +78,7 @@ impl Default for KeptValues {
 
 impl KeptValues {
     /// Counts a refused element. Returns true if its value is to be kept.
-    fn try_keep(&self, sender: String, refused: &RefusedValue<'_>, today: Date) -> bool {
+    pub(super) fn try_keep(&self, sender: String, refused: &RefusedValue<'_>, today: Date) -> bool {
         let version = refused.version.unwrap_or_default().chars().take(MAX_VERSION_CHARS).collect();
         let kind = RefusalKind { sender, reason: refused.reason, version };
         let mut counters = self.0.lock();
@@ -111,59 +102,6 @@ pub struct RefusedValue<'v> {
     pub reason: &'static str,
     /// The exact error, for people.
     pub detail: &'v str,
-}
-
-/// Makes the records of one request.
-pub struct RecordMaker<'r> {
-    /// The api that sends them.
-    pub api: &'r Api,
-    /// The tenant of the request.
-    pub tenant: &'r TenantId,
-    /// Names the sender in the details of dead letters, such as `public key 5d1c02ab`. Empty for a key of the API.
-    pub sender: &'r str,
-    /// The public key of the request, for the erasure of all that came with it.
-    pub sender_key: Option<SenderKeyId>,
-    /// The trace of the request.
-    pub trace: TraceContext,
-    /// The topic of the records.
-    pub topic: Arc<str>,
-}
-
-impl RecordMaker<'_> {
-    /// Returns the record of an accepted element. Elements with the same id are in the same partition, in order.
-    #[must_use]
-    pub fn make_record(&self, bytes: &Bytes, id: Option<&str>) -> OutRecord {
-        let mut record = build_record(self.api, self.tenant, self.trace, Arc::clone(&self.topic), bytes);
-        if let Some(key) = self.sender_key {
-            record = record.header(headers::SENDER_KEY, key.to_string());
-        }
-        match id {
-            Some(id) => record.key(format!("{}/{id}", self.tenant)),
-            None => record,
-        }
-    }
-
-    /// Returns the record of a refused element, with the reason in its headers.
-    #[must_use]
-    pub fn make_refused(&self, refused: &RefusedValue<'_>) -> OutRecord {
-        let bytes = refused.bytes.len();
-        let sender = format!("{}/{}", self.tenant, self.sender);
-        let is_kept = bytes <= self.api.limits.report_bytes
-            && self.api.kept_values.try_keep(sender, refused, self.api.clock.now().date());
-        let value = if is_kept { refused.bytes.clone() } else { Bytes::new() };
-        let end = if is_kept { String::new() } else { format!("; its {bytes} bytes are not kept") };
-        let start = if self.sender.is_empty() { String::new() } else { format!("{}: ", self.sender) };
-        let room = MAX_DETAIL_BYTES.saturating_sub(start.len() + end.len());
-        let detail = format!("{start}{}{end}", cut_text(refused.detail, room));
-        self.make_record(&value, None)
-            .header(headers::REFUSED_REASON, refused.reason)
-            .header(headers::REFUSED_DETAIL, detail)
-    }
-}
-
-/// Returns the longest beginning of a text of at most `most` bytes.
-fn cut_text(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
 #[cfg(test)]

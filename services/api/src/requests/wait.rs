@@ -1,9 +1,9 @@
 //! Requests that wait for something because their client asked for it.
 
-use crate::http::problem::{Kind, Problem};
+use crate::limits::capacity::Capacity;
 use crate::limits::permits::Permit;
 use crate::limits::slot::RequestSlot;
-use crate::state::Api;
+use crate::problem::{Kind, Problem};
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_model::TenantId;
@@ -39,9 +39,9 @@ impl Wait {
     ///
     /// # Errors
     /// Too many requests wait.
-    pub async fn wait_for_check(&mut self, api: &Api, tenant: &TenantId) -> Result<(), Problem> {
+    pub async fn wait_for_check(&mut self, capacity: &Capacity, tenant: &TenantId) -> Result<(), Problem> {
         if self.permit.is_none() {
-            self.permit = Some(api.permits.waits.try_acquire(tenant, 1)?);
+            self.permit = Some(capacity.permits.waits.try_acquire(tenant, 1)?);
             self.slot.release();
         }
         tokio::time::sleep_until(self.end.min(Instant::now() + CHECK_INTERVAL)).await;

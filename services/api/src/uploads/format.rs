@@ -1,7 +1,7 @@
 //! Format check of an upload by its first bytes, so that a wrong file is refused before the rest of it is
 //! sent.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use unslide_archive::{FileKind, describe_format, detect_file_kind};
 
 /// Refuses a file that the builder cannot unpack. `head` is its first

@@ -1,6 +1,6 @@
 //! Reads multipart/form-data (RFC 7578) part by part, and turns the framework's errors into problems.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};

@@ -5,12 +5,13 @@
 //! storage from the beginning to [`complete_parts`], with a row in `partial_uploads`. The builder's maintenance
 //! removes the data of requests that fail.
 
-use crate::http::problem::{Kind, Problem};
+use crate::limits::capacity::Capacity;
 use crate::limits::permits::Permit;
-use crate::limits::transactions::run_detached;
+use crate::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
 use crate::requests::digest;
-use crate::state::Api;
+use crate::storage::Storage;
+use crate::storage::transactions::run_detached;
 use crate::uploads::format;
 use crate::uploads::receive::{AcceptedFile, UploadQuota, check_symbol_quota, remove_file, same_bytes};
 use crate::uploads::unpack::{Packing, decode_body};
@@ -19,6 +20,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::StreamReader;
@@ -70,7 +72,7 @@ pub struct BegunUpload {
 /// # Errors
 /// The owner may not send so much, or has too many open uploads; or a server fails.
 pub async fn begin_or_find(
-    api: Api,
+    storage: Arc<Storage>,
     owner: Owner,
     may: UploadQuota,
     new: NewUpload,
@@ -83,25 +85,25 @@ pub async fn begin_or_find(
         return Err(Problem::new(Kind::TooLarge, detail));
     }
     let announced = Announced {
-        part_bytes: api.limits.part_bytes.max(new.size.div_ceil(MOST_PARTS)),
+        part_bytes: storage.capacity.limits.part_bytes.max(new.size.div_ceil(MOST_PARTS)),
         file_name: new.name,
         app: new.app,
         size: new.size,
         content_hash: new.sha256,
     };
     run_detached(async move {
-        let mut tx = api.owner(&owner).await?;
-        if let Some(there) = find_existing(&api, &mut tx, may, &announced).await? {
+        let mut tx = storage.owner(&owner).await?;
+        if let Some(there) = find_existing(&storage.capacity, &mut tx, may, &announced).await? {
             return Ok(there);
         }
         let id = partial::new_id(&mut tx).await?;
         tx.rollback();
         // Object storage is not called while the owner's lock is held.
-        let multipart_id = api.objects.begin_parts(&keys::for_upload(owner.own(id))).await?;
+        let multipart_id = storage.objects.begin_parts(&keys::for_upload(owner.own(id))).await?;
         let partial = Partial { id, announced, multipart_id };
-        let begun = record_upload(&api, &owner, may, &partial).await;
+        let begun = record_upload(&storage, &owner, may, &partial).await;
         if !begun.as_ref().is_ok_and(|begun| begun.id == id) {
-            abort_parts(&api, &owner, &partial).await;
+            abort_parts(&storage, &owner, &partial).await;
         }
         begun
     })
@@ -110,13 +112,13 @@ pub async fn begin_or_find(
 
 /// Records an upload, unless another request was faster.
 async fn record_upload(
-    api: &Api,
+    storage: &Storage,
     owner: &Owner,
     may: UploadQuota,
     new: &Partial,
 ) -> Result<BegunUpload, Problem> {
-    let mut tx = api.owner(owner).await?;
-    if let Some(there) = find_existing(api, &mut tx, may, &new.announced).await? {
+    let mut tx = storage.owner(owner).await?;
+    if let Some(there) = find_existing(&storage.capacity, &mut tx, may, &new.announced).await? {
         return Ok(there);
     }
     partial::begin_upload(&mut tx, new).await?;
@@ -127,7 +129,7 @@ async fn record_upload(
 /// Returns the existing upload of these bytes, or `None` if a new one may begin. No other upload begins until
 /// the transaction ends.
 async fn find_existing(
-    api: &Api,
+    capacity: &Capacity,
     tx: &mut OwnerTx,
     may: UploadQuota,
     new: &Announced,
@@ -144,11 +146,11 @@ async fn find_existing(
         return Ok(Some(BegunUpload { id: open.id, existing: false, part_bytes, parts }));
     }
     if let Some(limit) = may.symbol_bytes {
-        check_symbol_quota(api, used, new.size, limit)?;
+        check_symbol_quota(capacity, used, new.size, limit)?;
     }
-    let (open, most) = (partial::count_uploads(tx).await?, api.limits.open_uploads);
+    let (open, most) = (partial::count_uploads(tx).await?, capacity.limits.open_uploads);
     if open >= most {
-        api.metrics.refused.with_label_values(&["open_uploads"]).inc();
+        capacity.refused.with_label_values(&["open_uploads"]).inc();
         let detail =
             format!("open_uploads: {open} uploads in parts are not complete, and the limit is {most}");
         return Err(Problem::new(Kind::RateLimited, detail).retry_after(RETRY_AFTER_SECONDS));
@@ -168,7 +170,7 @@ pub struct PartPath {
 /// # Errors
 /// The part is invalid, or a server fails; [`Kind::NotFound`], [`Kind::UploadEnded`].
 pub async fn receive_part(
-    api: Api,
+    storage: Arc<Storage>,
     owner: Owner,
     app: Option<&str>,
     path: &PartPath,
@@ -177,7 +179,7 @@ pub async fn receive_part(
     permit: Permit,
 ) -> Result<(), Problem> {
     let PartPath { id, number } = *path;
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = storage.owner(&owner).await?;
     let upload = find_visible(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
     tx.rollback();
@@ -187,7 +189,7 @@ pub async fn receive_part(
     })?;
     let coding = Packing::from_headers(headers)?;
     let announced = digest::parse_announced(headers, coding.is_some())?;
-    let chunks = Chunks::new(headers, body, bytes, api.limits.client_pace())?;
+    let chunks = Chunks::new(headers, body, bytes, storage.capacity.limits.client_pace())?;
     let pieces = decode_body(chunks.into_stream(), coding, bytes);
     run_detached(async move {
         let _permit = permit;
@@ -199,7 +201,7 @@ pub async fn receive_part(
             reader.read(&mut [0]).await.map_err(StorageError::Source)?;
             Ok::<_, StorageError>((part, sha256))
         };
-        let time = Duration::from_secs(api.limits.upload_seconds);
+        let time = Duration::from_secs(storage.capacity.limits.upload_seconds);
         let read = tokio::time::timeout(time, read).await;
         let (part, sha256) = read.map_err(|_| Problem::body_timeout(time))??;
         if part.len() as u64 != bytes {
@@ -214,16 +216,16 @@ pub async fn receive_part(
             && let Err(problem) = format::check_format(&part)
         {
             let detail = problem.detail().unwrap_or_default();
-            give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
+            give_up(&storage, &owner, &partial, problem.kind().slug(), detail).await?;
             return Err(problem);
         }
-        store_part(&api, &owner, &partial, number, part).await
+        store_part(&storage, &owner, &partial, number, part).await
     })
     .await
 }
 
 async fn store_part(
-    api: &Api,
+    storage: &Storage,
     owner: &Owner,
     partial: &Partial,
     number: u32,
@@ -231,13 +233,13 @@ async fn store_part(
 ) -> Result<(), Problem> {
     let key = keys::for_upload(owner.own(partial.id));
     let place = usize::try_from(number).unwrap_or(usize::MAX);
-    let etag = match api.objects.put_part(&key, &partial.multipart_id, place, part).await {
+    let etag = match storage.objects.put_part(&key, &partial.multipart_id, place, part).await {
         Ok(etag) => etag,
-        Err(StorageError::Unfinished { .. }) => return Err(end_lost_upload(api, owner, partial).await?),
+        Err(StorageError::Unfinished { .. }) => return Err(end_lost_upload(storage, owner, partial).await?),
         Err(error) => return Err(error.into()),
     };
     let noted = async {
-        let mut tx = api.owner(owner).await?;
+        let mut tx = storage.owner(owner).await?;
         let noted = partial::record_part(&mut tx, partial.id, &UploadPart { number, etag }).await?;
         tx.commit().await?;
         Ok::<_, Problem>(noted)
@@ -246,13 +248,13 @@ async fn store_part(
         Ok(true) => Ok(()),
         // The part was stored after the others were deleted.
         Ok(false) => {
-            abort_parts(api, owner, partial).await;
+            abort_parts(storage, owner, partial).await;
             Err(Problem::new(Kind::UploadEnded, "the upload ended while this part arrived"))
         }
         Err(problem) => {
             if problem.kind() == Kind::Unauthorized {
                 // The tenant was deleted, so the part goes as well.
-                abort_parts(api, owner, partial).await;
+                abort_parts(storage, owner, partial).await;
             }
             Err(problem)
         }
@@ -265,13 +267,13 @@ async fn store_part(
 /// [`Kind::IncompleteUpload`] if parts are missing, [`Kind::UploadEnded`] if the upload has failed,
 /// [`Kind::NotFound`], [`Kind::SymbolQuota`]; or a server fails and the client may retry.
 pub async fn complete_parts(
-    api: Api,
+    storage: Arc<Storage>,
     owner: Owner,
     app: Option<&str>,
     may: UploadQuota,
     id: Uuid,
 ) -> Result<AcceptedFile, Problem> {
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = storage.owner(&owner).await?;
     let upload = find_visible(&mut tx, app, id).await?;
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
     let parts = partial::list_parts(&mut tx, id).await?;
@@ -296,24 +298,24 @@ pub async fn complete_parts(
     run_detached(async move {
         let (key, size) = (keys::for_upload(owner.own(id)), partial.announced.size);
         if !ours {
-            let made = api.objects.head(&key).await?.is_some_and(|head| head.size == size);
+            let made = storage.objects.head(&key).await?.is_some_and(|head| head.size == size);
             let busy = || Problem::unavailable("another request makes the file of the parts", 1);
-            return if made { record_complete(&api, &owner, &partial).await } else { Err(busy()) };
+            return if made { record_complete(&storage, &owner, &partial).await } else { Err(busy()) };
         }
         // Its size has counted as pending since it began, but the limit may have become smaller.
         let others = usage::SymbolBytes { pending: used.pending.saturating_sub(size), ..used };
         if let Some(Err(problem)) =
-            may.symbol_bytes.map(|limit| check_symbol_quota(&api, others, size, limit))
+            may.symbol_bytes.map(|limit| check_symbol_quota(&storage.capacity, others, size, limit))
         {
             let detail = problem.detail().unwrap_or_default();
-            give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
+            give_up(&storage, &owner, &partial, problem.kind().slug(), detail).await?;
             return Err(problem);
         }
-        match api.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
-            Ok(()) => record_complete(&api, &owner, &partial).await,
-            Err(StorageError::Unfinished { .. }) => Err(end_lost_upload(&api, &owner, &partial).await?),
+        match storage.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
+            Ok(()) => record_complete(&storage, &owner, &partial).await,
+            Err(StorageError::Unfinished { .. }) => Err(end_lost_upload(&storage, &owner, &partial).await?),
             Err(error) => {
-                let mut tx = api.owner(&owner).await?;
+                let mut tx = storage.owner(&owner).await?;
                 partial::let_go(&mut tx, id).await?;
                 tx.commit().await?;
                 Err(error.into())
@@ -324,13 +326,17 @@ pub async fn complete_parts(
 }
 
 /// Records that the file is complete.
-async fn record_complete(api: &Api, owner: &Owner, partial: &Partial) -> Result<AcceptedFile, Problem> {
+async fn record_complete(
+    storage: &Storage,
+    owner: &Owner,
+    partial: &Partial,
+) -> Result<AcceptedFile, Problem> {
     let (id, size, sha256) = (partial.id, partial.announced.size, partial.announced.content_hash);
-    let mut tx = api.owner(owner).await?;
+    let mut tx = storage.owner(owner).await?;
     if uploads::record_received(&mut tx, id, size, &sha256).await? {
         partial::end_upload(&mut tx, id).await?;
         tx.commit().await?;
-        api.metrics.upload_bytes.inc_by(size);
+        storage.metrics.upload_bytes.inc_by(size);
         let file_name = partial.announced.file_name.clone();
         return Ok(AcceptedFile { id, existing: false, file_name, size, sha256 });
     }
@@ -338,7 +344,7 @@ async fn record_complete(api: &Api, owner: &Owner, partial: &Partial) -> Result<
     let upload = find_visible(&mut tx, None, id).await?;
     tx.rollback();
     if upload.size.is_none() {
-        remove_file(api, owner, id).await;
+        remove_file(storage, owner, id).await;
     }
     to_accepted(upload)
 }
@@ -366,31 +372,31 @@ fn refuse_ended(upload: &SymbolUpload) -> Problem {
 }
 
 /// Ends an upload with parts that object storage no longer has: the client must send them again.
-async fn end_lost_upload(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
-    let head = api.objects.head(&keys::for_upload(owner.own(partial.id))).await?;
+async fn end_lost_upload(storage: &Storage, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
+    let head = storage.objects.head(&keys::for_upload(owner.own(partial.id))).await?;
     if head.is_some_and(|head| head.size == partial.announced.size) {
         return Ok(Problem::unavailable("the parts have become the file, which is not noted yet", 1));
     }
     let detail = "object storage has not all of its parts any more";
-    give_up(api, owner, partial, "upload_lost", detail).await?;
+    give_up(storage, owner, partial, "upload_lost", detail).await?;
     Ok(Problem::new(Kind::UploadEnded, detail))
 }
 
 /// Ends an upload and removes its parts.
 async fn give_up(
-    api: &Api,
+    storage: &Storage,
     owner: &Owner,
     partial: &Partial,
     reason: &str,
     detail: &str,
 ) -> Result<(), Problem> {
-    let mut tx = api.owner(owner).await?;
+    let mut tx = storage.owner(owner).await?;
     let ended = uploads::given_up(&mut tx, partial.id, reason, detail).await?;
     tx.commit().await?;
     if ended {
-        remove_file(api, owner, partial.id).await;
-        if abort_parts(api, owner, partial).await {
-            let mut tx = api.owner(owner).await?;
+        remove_file(storage, owner, partial.id).await;
+        if abort_parts(storage, owner, partial).await {
+            let mut tx = storage.owner(owner).await?;
             partial::end_upload(&mut tx, partial.id).await?;
             tx.commit().await?;
         }
@@ -399,9 +405,9 @@ async fn give_up(
 }
 
 /// Removes parts from object storage; returns false if that failed.
-async fn abort_parts(api: &Api, owner: &Owner, partial: &Partial) -> bool {
+async fn abort_parts(storage: &Storage, owner: &Owner, partial: &Partial) -> bool {
     let key = keys::for_upload(owner.own(partial.id));
-    let aborted = api.objects.abort_parts(&key, &partial.multipart_id).await;
+    let aborted = storage.objects.abort_parts(&key, &partial.multipart_id).await;
     if let Err(error) = &aborted {
         tracing::warn!(object.key = %key, error = %error, "unused parts could not be removed");
     }

@@ -4,9 +4,10 @@
 //! then one transaction records that they have come and adds the job. If a step fails, the row gets the
 //! reason and nothing stays in storage.
 
-use crate::http::problem::{Kind, Problem};
+use crate::limits::capacity::Capacity;
+use crate::problem::{Kind, Problem};
 use crate::requests::access::Access;
-use crate::state::Api;
+use crate::storage::Storage;
 use crate::uploads::format;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -38,24 +39,24 @@ pub struct UploadQuota {
 impl UploadQuota {
     /// Returns the limits of a key. Uploads of system symbols by operators have no limit.
     #[must_use]
-    pub fn from_access<P>(api: &Api, access: &Access<P>) -> UploadQuota {
+    pub fn from_access<P>(capacity: &Capacity, access: &Access<P>) -> UploadQuota {
         match access.symbol_owner() {
             Owner::Tenant(_) => {
-                UploadQuota::for_tenant(api, &access.principal.limits, access.only_app().is_some())
+                UploadQuota::for_tenant(capacity, &access.principal.limits, access.only_app().is_some())
             }
             Owner::System => {
-                UploadQuota { bytes: api.tenants.upload_bytes, symbol_bytes: None, one_app: false }
+                UploadQuota { bytes: capacity.tenants.upload_bytes, symbol_bytes: None, one_app: false }
             }
         }
     }
 
     /// Returns the limits of a tenant's sender.
     #[must_use]
-    pub fn for_tenant(api: &Api, own: &QuotaLimits, one_app: bool) -> UploadQuota {
+    pub fn for_tenant(capacity: &Capacity, own: &QuotaLimits, one_app: bool) -> UploadQuota {
         let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
         UploadQuota {
-            bytes: own_or(own.upload_bytes, api.tenants.upload_bytes),
-            symbol_bytes: Some(own_or(own.symbol_bytes, api.tenants.symbol_bytes)),
+            bytes: own_or(own.upload_bytes, capacity.tenants.upload_bytes),
+            symbol_bytes: Some(own_or(own.symbol_bytes, capacity.tenants.symbol_bytes)),
             one_app,
         }
     }
@@ -98,7 +99,7 @@ pub struct AcceptedFile {
 /// # Errors
 /// The bytes are invalid, or a server fails. The upload's row then has the reason.
 pub async fn receive_file(
-    api: &Api,
+    storage: &Storage,
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
@@ -107,17 +108,17 @@ pub async fn receive_file(
     let head = read_head(&mut pieces, DETECTION_HEAD_BYTES).await?;
     // A wrong file is refused before anything is written.
     format::check_format(&head)?;
-    let mut tx = api.owner(&file.owner).await?;
+    let mut tx = storage.owner(&file.owner).await?;
     let id = uploads::create_upload(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
     tx.commit().await?;
     let whole = stream::once(async { Ok(head) }).chain(pieces);
-    match store_file(api, &file, id, whole).await {
+    match store_file(storage, &file, id, whole).await {
         Ok(received) => {
-            api.metrics.upload_bytes.inc_by(received.size);
+            storage.metrics.upload_bytes.inc_by(received.size);
             Ok(received)
         }
         Err(problem) => {
-            give_up(api, &file.owner, id, &problem).await;
+            give_up(storage, &file.owner, id, &problem).await;
             Err(problem)
         }
     }
@@ -137,14 +138,14 @@ pub async fn read_head(
 }
 
 async fn store_file(
-    api: &Api,
+    storage: &Storage,
     file: &File,
     id: Uuid,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
     let key = keys::for_upload(file.owner.own(id));
     let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
-    let stored = api.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
+    let stored = storage.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
     if file.announced.is_some_and(|announced| announced != stored.sha256) {
         let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
         return Err(Problem::new(Kind::ChecksumMismatch, detail));
@@ -153,19 +154,19 @@ async fn store_file(
         let (file_name, size, sha256) = (file.name.clone(), stored.size, stored.sha256);
         AcceptedFile { id, existing, file_name, size, sha256 }
     };
-    let mut tx = api.owner(&file.owner).await?;
+    let mut tx = storage.owner(&file.owner).await?;
     let earlier = same_bytes(&mut tx, &stored.sha256).await?;
     if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
         let detail = format!("the same bytes are the upload {}", earlier.id);
         uploads::mark_failed(&mut tx, id, "duplicate", &detail, &[]).await?;
         tx.commit().await?;
-        remove_file(api, &file.owner, id).await;
+        remove_file(storage, &file.owner, id).await;
         return Ok(accepted(earlier.id, true));
     }
     if let Some(limit) = file.may.symbol_bytes {
         // The lock is held until the commit, so that two concurrent uploads do not exceed the limit together.
         let used = usage::hold_symbols(&mut tx).await?;
-        check_symbol_quota(api, used, stored.size, limit)?;
+        check_symbol_quota(&storage.capacity, used, stored.size, limit)?;
     }
     if !uploads::record_received(&mut tx, id, stored.size, &stored.sha256).await? {
         return Err(Problem::unavailable(format!("the upload {id} was given up in the meantime"), 1));
@@ -179,7 +180,7 @@ async fn store_file(
 /// # Errors
 /// [`Kind::SymbolQuota`] with the used bytes and the limit.
 pub fn check_symbol_quota(
-    api: &Api,
+    capacity: &Capacity,
     used: usage::SymbolBytes,
     bytes: u64,
     limit: u64,
@@ -187,7 +188,7 @@ pub fn check_symbol_quota(
     if used.total_bytes().saturating_add(bytes) <= limit {
         return Ok(());
     }
-    api.metrics.refused.with_label_values(&["symbol_bytes"]).inc();
+    capacity.refused.with_label_values(&["symbol_bytes"]).inc();
     let detail = format!(
         "symbol_bytes: {} bytes are stored, {} wait to be unpacked, this file has {bytes}, and the limit is {limit}",
         used.stored, used.pending
@@ -211,32 +212,33 @@ pub async fn same_bytes(
 /// Ends an upload if its receiver died or its client is gone: nothing has come for longer than any upload may
 /// take. Returns true if the upload was still open.
 pub async fn abandon_if_stale(
-    api: &Api,
+    storage: &Storage,
     owner: &Owner,
     upload: &uploads::SymbolUpload,
 ) -> Result<bool, Problem> {
-    let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
-    let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
+    let longest =
+        Duration::seconds(i64::try_from(storage.capacity.limits.upload_seconds).unwrap_or(i64::MAX));
+    let before = storage.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
     let Some(before) = before.filter(|before| upload.updated_at < *before) else { return Ok(false) };
     if upload.status != uploads::UploadStatus::Receiving {
         return Ok(false);
     }
-    let mut tx = api.owner(owner).await?;
+    let mut tx = storage.owner(owner).await?;
     let ended = uploads::mark_abandoned(&mut tx, upload.id, before).await?;
     tx.commit().await?;
     if ended {
         // The builder's maintenance deletes its parts, if any.
-        remove_file(api, owner, upload.id).await;
+        remove_file(storage, owner, upload.id).await;
     }
     Ok(ended)
 }
 
 /// Records the failure and removes the file from storage. If this fails, [`abandon_if_stale`] ends the upload later.
-async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
-    remove_file(api, owner, id).await;
+async fn give_up(storage: &Storage, owner: &Owner, id: Uuid, problem: &Problem) {
+    remove_file(storage, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
     let noted = async {
-        let mut tx = api.owner(owner).await?;
+        let mut tx = storage.owner(owner).await?;
         uploads::mark_failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
         Ok::<_, Problem>(tx.commit().await?)
     };
@@ -246,14 +248,14 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
 }
 
 /// Removes the file of an upload that will not be built.
-pub async fn remove_file(api: &Api, owner: &Owner, id: Uuid) {
-    remove_object(api, &keys::for_upload(owner.own(id))).await;
+pub async fn remove_file(storage: &Storage, owner: &Owner, id: Uuid) {
+    remove_object(storage, &keys::for_upload(owner.own(id))).await;
 }
 
 /// Deletes an object that no job will read. A store that does not answer is waited for only for a moment: the
 /// deletion goes on after the answer.
-pub async fn remove_object(api: &Api, key: &ObjectKey) {
-    let (objects, key) = (api.objects.clone(), key.clone());
+pub async fn remove_object(storage: &Storage, key: &ObjectKey) {
+    let (objects, key) = (storage.objects.clone(), key.clone());
     let deletion = tokio::spawn(async move {
         if let Err(error) = objects.delete(&key).await {
             tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");

@@ -1,6 +1,6 @@
 //! Compressed files, unpacked as a stream.
 
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use crate::uploads::receive::read_head;
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;

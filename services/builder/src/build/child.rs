@@ -1,8 +1,8 @@
 //! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, and one
 //! runs each task of a feature. Its limits bound what a hostile file can cost.
 
+use crate::build::resources::BuildResources;
 use crate::build::work_folder::Room;
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -51,13 +51,13 @@ impl ChildError {
 
 /// Runs a task of a job in a child process, in the job's folder.
 pub(crate) async fn run_task<T: DeserializeOwned>(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     room: &Arc<Room>,
     task: Task,
 ) -> ChildAnswer<T> {
-    let settings = &builder.settings;
-    let memory = builder.memory.acquire(task.object_bytes(), builder.places.is_extra(job.id)).await;
+    let settings = &resources.settings;
+    let memory = resources.memory.acquire(task.object_bytes(), resources.places.is_extra(job.id)).await;
     let limits = ChildLimits {
         memory_bytes: memory.bytes,
         cpu_seconds: Some(settings.build_seconds),
@@ -68,9 +68,9 @@ pub(crate) async fn run_task<T: DeserializeOwned>(
     };
     let held = (Arc::clone(room), memory);
     let memory_setting = "builder.build_memory".to_owned();
-    let (request, stop) = (Request { limits, memory_setting, task }, builder.places.subscribe_stop(job.id));
-    let child = run_request(&builder.child, room.path(), &request, stop, held);
-    builder.places.run_child(job.id, child).await.map_err(ChildError::from_task)
+    let (request, stop) = (Request { limits, memory_setting, task }, resources.places.subscribe_stop(job.id));
+    let child = run_request(&resources.child, room.path(), &request, stop, held);
+    resources.places.run_child(job.id, child).await.map_err(ChildError::from_task)
 }
 
 /// Returns the status of an object that a child refuses.

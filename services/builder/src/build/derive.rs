@@ -2,10 +2,11 @@
 //! that its failure costs no symcache.
 
 use crate::build::child::{self, ChildError};
+use crate::build::resources::BuildResources;
 use crate::build::slices::UploadedSlice;
 use crate::build::work_folder::Room;
-use crate::builder::Builder;
 use crate::failure::JobFailure;
+use crate::storage::JobStorage;
 use bytes::Bytes;
 use std::sync::Arc;
 use unslide_artifacts::{AliasMeta, Condition, Put, keys};
@@ -31,16 +32,16 @@ pub(crate) struct BuiltDerivatives {
 
 /// Builds the derived objects of a slice. The slice stays usable without those that fail.
 pub(crate) async fn derive_objects(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<BuiltDerivatives, JobFailure> {
     let mut derived = BuiltDerivatives::default();
-    for object in builder.derived.iter().filter(|object| is_source(object, &job.owner, slice)) {
+    for object in resources.derived.iter().filter(|object| is_source(object, &job.owner, slice)) {
         let (file, range) = (slice.file.clone(), slice.range.clone());
         let task = Task::Derive { file, range, name: object.name.to_owned() };
-        let outcome = match child::run_task::<Option<ContentHash>>(builder, job, room, task).await {
+        let outcome = match child::run_task::<Option<ContentHash>>(resources, job, room, task).await {
             Ok(Some(sha256)) => {
                 let bytes = Bytes::from(tokio::fs::read(room.path().join(DERIVED)).await?);
                 derived.built.push(BuiltDerivative {
@@ -59,7 +60,7 @@ pub(crate) async fn derive_objects(
                 "failed"
             }
         };
-        builder.metrics.derived.with_label_values(&[object.name, outcome]).inc();
+        resources.metrics.derived.with_label_values(&[object.name, outcome]).inc();
     }
     Ok(derived)
 }
@@ -75,7 +76,7 @@ fn is_source(object: &DerivedObject, owner: &Owner, slice: &UploadedSlice) -> bo
 
 /// Stores derived objects, unless they are stored already. The caller holds the lock of the debug id.
 pub(crate) async fn store_derivatives<'d>(
-    builder: &Builder,
+    storage: &JobStorage,
     id: &Owned<DebugId>,
     slice: &UploadedSlice,
     generation: u64,
@@ -86,33 +87,33 @@ pub(crate) async fn store_derivatives<'d>(
     for derivative in derivatives {
         let key = keys::for_symbols(id).derived(derivative.name);
         let meta = AliasMeta { generation, quality, sha256: derivative.sha256, object };
-        if find_derivative(builder, id, derivative.name).await? == Some(meta) {
+        if find_derivative(storage, id, derivative.name).await? == Some(meta) {
             continue;
         }
         let put = Put { condition: Condition::Always, metadata: meta.to_metadata() };
-        builder.objects.put(&key, derivative.bytes.clone(), &put).await?;
+        storage.objects.put(&key, derivative.bytes.clone(), &put).await?;
     }
     Ok(())
 }
 
 /// Returns the metadata of a stored derived object.
 pub(crate) async fn find_derivative(
-    builder: &Builder,
+    storage: &JobStorage,
     id: &Owned<DebugId>,
     name: &str,
 ) -> Result<Option<AliasMeta>, JobFailure> {
-    let head = builder.objects.head(&keys::for_symbols(id).derived(name)).await?;
+    let head = storage.objects.head(&keys::for_symbols(id).derived(name)).await?;
     Ok(head.and_then(|head| AliasMeta::from_metadata(&head.metadata)))
 }
 
 /// Returns the keys of the stored derived objects of a debug id, with the objects that they were built from.
 pub(crate) async fn find_derivatives(
-    builder: &Builder,
+    resources: &BuildResources,
     id: &Owned<DebugId>,
 ) -> Result<Vec<(keys::ObjectKey, ContentHash)>, JobFailure> {
     let mut found = Vec::new();
-    for object in &builder.derived {
-        if let Some(meta) = find_derivative(builder, id, object.name).await? {
+    for object in &resources.derived {
+        if let Some(meta) = find_derivative(&resources.storage, id, object.name).await? {
             found.push((keys::for_symbols(id).derived(object.name), meta.object));
         }
     }

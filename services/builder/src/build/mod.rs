@@ -6,16 +6,18 @@ pub(crate) mod child;
 pub(crate) mod derive;
 pub(crate) mod memory;
 pub(crate) mod publish;
+pub(crate) mod resources;
 pub(crate) mod slices;
 pub(crate) mod work_folder;
 
 use crate::build::child::{ChildAnswer, ChildError};
 use crate::build::derive::derive_objects;
 use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish_symcaches};
+use crate::build::resources::BuildResources;
 use crate::build::slices::{UploadedSlice, unpack_file};
 use crate::build::work_folder::Room;
-use crate::builder::Builder;
 use crate::failure::JobFailure;
+use crate::storage::JobStorage;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,9 +43,13 @@ const UPLOAD: &str = "upload";
 pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 
 /// Unpacks an upload and builds the new objects in it. Every step may be repeated.
-pub(crate) async fn build_upload(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
+pub(crate) async fn build_upload(
+    resources: &BuildResources,
+    job: &JobLease,
+    id: Uuid,
+) -> Result<(), JobFailure> {
     let owner = &job.owner;
-    let mut tx = builder.store.owner(owner).await?;
+    let mut tx = resources.storage.store.owner(owner).await?;
     let Some(upload) = uploads::find_upload(&mut tx, id).await? else {
         // The upload was deleted with its tenant.
         return complete_and_commit(tx, job).await;
@@ -55,28 +61,30 @@ pub(crate) async fn build_upload(builder: &Builder, job: &JobLease, id: Uuid) ->
     tx.commit().await?;
 
     // Every upload that was received has a size.
-    let room =
-        builder.work.acquire_room(upload.size.unwrap_or_default(), builder.places.is_extra(job.id)).await?;
-    download_upload(builder, owner, &upload, &room).await?;
+    let room = resources
+        .work
+        .acquire_room(upload.size.unwrap_or_default(), resources.places.is_extra(job.id))
+        .await?;
+    download_upload(&resources.storage, owner, &upload, &room).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
-    let unpacked = unpack_file(builder, job, &room, UPLOAD, name).await?;
+    let unpacked = unpack_file(resources, job, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
-        let mut tx = builder.store.owner(owner).await?;
+        let mut tx = resources.storage.store.owner(owner).await?;
         let (reason, detail) = explain_nothing(&unpacked.skipped);
         uploads::mark_failed(&mut tx, id, reason, &detail, &unpacked.skipped).await?;
         return complete_and_commit(tx, job).await;
     }
-    let new = record_slices(builder, owner, id, &unpacked.slices).await?;
+    let new = record_slices(resources, owner, id, &unpacked.slices).await?;
     for slice in new {
-        build_slice(builder, job, &room, &slice).await?;
+        build_slice(resources, job, &room, &slice).await?;
     }
-    let mut tx = builder.store.owner(owner).await?;
+    let mut tx = resources.storage.store.owner(owner).await?;
     let usable = end_upload(&mut tx, id, &unpacked.skipped).await?;
     complete_and_commit(tx, job).await?;
     if usable {
         // Its objects are kept by content. An upload without a usable object stays for the operator.
-        discard_file(builder, &owner.own(id)).await;
+        discard_file(&resources.storage, &owner.own(id)).await;
     }
     Ok(())
 }
@@ -93,10 +101,10 @@ fn explain_nothing(skipped: &[uploads::SkippedMember]) -> (&'static str, String)
 }
 
 /// Deletes the file of an upload that has ended. If that fails, maintenance deletes it later.
-pub(crate) async fn discard_file(builder: &Builder, upload: &Owned<Uuid>) {
+pub(crate) async fn discard_file(storage: &JobStorage, upload: &Owned<Uuid>) {
     let discarded = async {
-        builder.objects.delete(&keys::for_upload(upload)).await?;
-        let mut tx = builder.store.owner(&upload.owner).await?;
+        storage.objects.delete(&keys::for_upload(upload)).await?;
+        let mut tx = storage.store.owner(&upload.owner).await?;
         uploads::files::record_removed(&mut tx, upload.id).await?;
         Ok::<(), JobFailure>(tx.commit().await?)
     };
@@ -133,7 +141,7 @@ async fn end_upload(
 /// Fetches the uploaded file and compares it with what the api received. A file that came in parts is
 /// compared with what was announced.
 async fn download_upload(
-    builder: &Builder,
+    storage: &JobStorage,
     owner: &Owner,
     upload: &SymbolUpload,
     room: &Room,
@@ -144,7 +152,7 @@ async fn download_upload(
     let read = read_again(&key, FETCH_BACKOFF, || async {
         // An earlier try may have left its file.
         tokio::fs::remove_file(&path).await.ok();
-        match builder.objects.get_to_file(&key, &path, limit).await {
+        match storage.objects.get_to_file(&key, &path, limit).await {
             Ok(Some(fetched)) if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) => {
                 Ok(Err(Wrong::Other(fetched.sha256)))
             }
@@ -168,15 +176,15 @@ async fn download_upload(
 
 /// Records every slice, so that the client sees them all at once. Returns the slices to build.
 async fn record_slices(
-    builder: &Builder,
+    resources: &BuildResources,
     owner: &Owner,
     upload: Uuid,
     slices: &[UploadedSlice],
 ) -> Result<Vec<UploadedSlice>, JobFailure> {
     let mut new: Vec<UploadedSlice> = Vec::new();
     // All in one transaction, under the lock that the check of the limit takes.
-    let mut tx = builder.store.owner(owner).await?;
-    check_quota(builder, &mut tx, owner, slices).await?;
+    let mut tx = resources.storage.store.owner(owner).await?;
+    check_quota(resources, &mut tx, owner, slices).await?;
     let found: Vec<_> = slices.iter().map(|slice| (slice.path.as_str(), &slice.new)).collect();
     let found = objects::record_found(&mut tx, upload, &found).await?;
     for (slice, (_, known)) in slices.iter().zip(found) {
@@ -192,7 +200,7 @@ async fn record_slices(
 /// Checks that the new objects in these slices fit into the tenant's quota: the api only knows the packed
 /// size of the file. Symbols that operators store for all tenants have no limit.
 async fn check_quota(
-    builder: &Builder,
+    resources: &BuildResources,
     tx: &mut OwnerTx,
     owner: &Owner,
     slices: &[UploadedSlice],
@@ -201,7 +209,7 @@ async fn check_quota(
         return Ok(usage::lock_usage(tx).await?);
     }
     let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
-    let limit = if own == 0 { builder.symbol_bytes } else { own };
+    let limit = if own == 0 { resources.symbol_bytes } else { own };
     let used = usage::hold_symbols(tx).await?.stored;
     let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
     let more = usage::new_bytes(tx, &slices).await?;
@@ -215,26 +223,26 @@ async fn check_quota(
 
 /// Processes one new object: keeps it by content, builds it, and publishes its symcache.
 async fn build_slice(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> Result<(), JobFailure> {
     let (owner, object) = (&job.owner, &slice.new.content_hash);
-    store_slice(builder, slice, &keys::for_object(owner.own(*object)), &Condition::Absent).await?;
+    store_slice(&resources.storage, slice, &keys::for_object(owner.own(*object)), &Condition::Absent).await?;
     if let Some((status, reason)) = &slice.rejected {
-        return reject_object(builder, owner, object, *status, reason).await;
+        return reject_object(&resources.storage, owner, object, *status, reason).await;
     }
-    let mut tx = builder.store.owner(owner).await?;
+    let mut tx = resources.storage.store.owner(owner).await?;
     objects::mark_building(&mut tx, object).await?;
     tx.commit().await?;
-    match build_symcaches(builder, job, room, slice).await {
+    match build_symcaches(resources, job, room, slice).await {
         Ok(built) => {
-            publish_symcaches(builder, owner, room, slice, &built).await?;
+            publish_symcaches(resources, owner, room, slice, &built).await?;
             Ok(())
         }
         Err(ChildError::Rejected(status, reason)) => {
-            reject_object(builder, owner, object, status, &reason).await
+            reject_object(&resources.storage, owner, object, status, &reason).await
         }
         Err(ChildError::Failed(failure)) => Err(failure),
     }
@@ -242,31 +250,31 @@ async fn build_slice(
 
 /// Builds an object's symcaches, or returns why none can be built.
 pub(crate) async fn build_symcaches(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     room: &Arc<Room>,
     slice: &UploadedSlice,
 ) -> ChildAnswer<BuiltSymcaches> {
     let task = Task::Build { file: slice.file.clone(), range: slice.range.clone(), bundle: None };
-    let BuiltSlice { quality, mut warnings, sha256 } = child::run_task(builder, job, room, task).await?;
+    let BuiltSlice { quality, mut warnings, sha256 } = child::run_task(resources, job, room, task).await?;
     let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
-    let mut versions = builder.settings.symcache_versions.clone();
+    let mut versions = resources.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     let form = |version| SymcacheForm { version, symcache: symcache.clone(), sha256 };
     let forms = versions.into_iter().map(form).collect();
-    let derived = derive_objects(builder, job, room, slice).await?;
+    let derived = derive_objects(resources, job, room, slice).await?;
     warnings.extend(derived.warnings);
     Ok(BuiltSymcaches { quality, warnings, forms, derived: derived.built })
 }
 
 pub(crate) async fn reject_object(
-    builder: &Builder,
+    storage: &JobStorage,
     owner: &Owner,
     object: &ContentHash,
     status: ObjectStatus,
     reason: &str,
 ) -> Result<(), JobFailure> {
-    let mut tx = builder.store.owner(owner).await?;
+    let mut tx = storage.store.owner(owner).await?;
     objects::mark_rejected(&mut tx, object, status, reason).await?;
     tx.commit().await?;
     Ok(())
@@ -274,18 +282,18 @@ pub(crate) async fn reject_object(
 
 /// Stores a slice's bytes under a key.
 pub(crate) async fn store_slice(
-    builder: &Builder,
+    storage: &JobStorage,
     slice: &UploadedSlice,
     key: &ObjectKey,
     condition: &Condition,
 ) -> Result<(), JobFailure> {
     let size = slice.new.size;
-    if *condition == Condition::Absent && builder.objects.head(key).await?.is_some_and(|h| h.size == size) {
+    if *condition == Condition::Absent && storage.objects.head(key).await?.is_some_and(|h| h.size == size) {
         return Ok(());
     }
     let source = open_range(&slice.file, slice.range.start, size).await?;
     let put = Put { condition: condition.clone(), ..Put::default() };
-    match builder.objects.put_stream(key, source, size, &put).await {
+    match storage.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),
         // The key is the content's hash: another writer has stored the same bytes.
         Err(StorageError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),

@@ -18,12 +18,13 @@
 //! only the precondition, except for an alias that is written again with the same symcache: its ETag may stay.
 
 use crate::build::derive::{BuiltDerivative, find_derivative, find_derivatives, store_derivatives};
+use crate::build::resources::BuildResources;
 use crate::build::slices::{UploadedSlice, debug_id};
 use crate::build::store_slice;
 use crate::build::work_folder::Room;
-use crate::builder::Builder;
-use crate::deletion::erase::check_alive;
+use crate::deleted_tenants::check_alive;
 use crate::failure::JobFailure;
+use crate::storage::JobStorage;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -105,7 +106,7 @@ impl Current {
 }
 
 pub(crate) async fn publish_symcaches(
-    builder: &Builder,
+    resources: &BuildResources,
     owner: &Owner,
     room: &Room,
     slice: &UploadedSlice,
@@ -115,14 +116,14 @@ pub(crate) async fn publish_symcaches(
     for form in &built.forms {
         let key = keys::for_symbols(&id).symcache(form.version, &form.sha256);
         let absent = Put { condition: Condition::Absent, ..Put::default() };
-        match builder.objects.put(&key, form.symcache.clone(), &absent).await {
+        match resources.storage.objects.put(&key, form.symcache.clone(), &absent).await {
             // The same symcache was built before.
             Ok(_) | Err(StorageError::Precondition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     for _ in 0..PUBLISH_TRIES_LIMIT {
-        if let Some(published) = try_publish(builder, &id, room, slice, built).await? {
+        if let Some(published) = try_publish(resources, &id, room, slice, built).await? {
             return Ok(published);
         }
     }
@@ -131,21 +132,21 @@ pub(crate) async fn publish_symcaches(
 
 /// Tries once; returns `None` if another writer interfered.
 async fn try_publish(
-    builder: &Builder,
+    resources: &BuildResources,
     id: &Owned<DebugId>,
     room: &Room,
     slice: &UploadedSlice,
     built: &BuiltSymcaches,
 ) -> Result<Option<PublishOutcome>, JobFailure> {
     let object = slice.new.content_hash;
-    let mut tx = builder.store.owner(&id.owner).await?;
+    let mut tx = resources.storage.store.owner(&id.owner).await?;
     slots::lock_debug_id(&mut tx, &id.id).await?;
     // The alias is written while this transaction holds off a deletion of the tenant.
     check_alive(&mut tx).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
-    let aliases = read_aliases(builder, id).await?;
+    let aliases = read_aliases(resources, id).await?;
     let Some(known) = known.filter(|known| find_created_at(known, &object).is_some()) else {
-        take_back(builder, id, &object, &aliases).await?;
+        take_back(resources, id, &object, &aliases).await?;
         return Ok(Some(PublishOutcome::Deleted));
     };
     let symcache = built.newest_symcache()?;
@@ -165,16 +166,17 @@ async fn try_publish(
             ours.generation
         }
         (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
-            let code = find_better_code(builder, id, &known, &object, built).await?;
+            let code = find_better_code(&resources.storage, id, &known, &object, built).await?;
             // The object's first attempt that is completed announces its code.
             let is_news = !code.is_empty() && !is_ready(&known, &object);
             let generation =
                 if is_news { other.generation.max(slot.generation + 1) } else { other.generation };
             let answer = AliasMeta { generation, ..*other };
-            store_derivatives(builder, id, slice, generation, built.quality, code.into_iter()).await?;
+            store_derivatives(&resources.storage, id, slice, generation, built.quality, code.into_iter())
+                .await?;
             // Also needed if the writer of the alias died before it raised the slot.
             let announced = generation <= slot.generation
-                || (rewrite_aliases(builder, id, room, &answer, &aliases).await?
+                || (rewrite_aliases(&resources.storage, id, room, &answer, &aliases).await?
                     && try_announce(&mut tx, id, &answer, version, &object).await?);
             if !announced {
                 tx.rollback().await?;
@@ -188,8 +190,8 @@ async fn try_publish(
         _ => current.map_or(0, |(_, meta)| meta.generation).max(slot.generation) + 1,
     };
     // Before the aliases: a reader that has seen their generation finds them.
-    store_derivatives(builder, id, slice, generation, built.quality, built.derived.iter()).await?;
-    if !write_aliases(builder, id, slice, built, generation, &aliases).await? {
+    store_derivatives(&resources.storage, id, slice, generation, built.quality, built.derived.iter()).await?;
+    if !write_aliases(&resources.storage, id, slice, built, generation, &aliases).await? {
         return Ok(None);
     }
     let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
@@ -205,20 +207,20 @@ async fn try_publish(
 
 /// Deletes the aliases and derived objects of an object that was deleted while it was built.
 async fn take_back(
-    builder: &Builder,
+    resources: &BuildResources,
     id: &Owned<DebugId>,
     object: &ContentHash,
     aliases: &[Current],
 ) -> Result<(), JobFailure> {
     let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(object)).collect();
     for alias in &ours {
-        builder.objects.delete(&keys::for_symbols(id).alias(alias.version)).await?;
+        resources.storage.objects.delete(&keys::for_symbols(id).alias(alias.version)).await?;
     }
     if !ours.is_empty() {
-        builder.objects.delete(&keys::for_symbols(id).debuginfo()).await?;
+        resources.storage.objects.delete(&keys::for_symbols(id).debuginfo()).await?;
     }
-    for (key, _) in find_derivatives(builder, id).await?.iter().filter(|(_, of)| of == object) {
-        builder.objects.delete(key).await?;
+    for (key, _) in find_derivatives(resources, id).await?.iter().filter(|(_, of)| of == object) {
+        resources.storage.objects.delete(key).await?;
     }
     Ok(())
 }
@@ -249,7 +251,7 @@ async fn try_announce(
 /// Returns the code in the built object that should be stored, although another object answers: the code of an image
 /// is the same whichever object answers for its names. The code of a better object stays.
 async fn find_better_code<'b>(
-    builder: &Builder,
+    storage: &JobStorage,
     id: &Owned<DebugId>,
     known: &DebugIdSymbols,
     object: &ContentHash,
@@ -257,7 +259,7 @@ async fn find_better_code<'b>(
 ) -> Result<Vec<&'b BuiltDerivative>, JobFailure> {
     let mut better = Vec::new();
     for code in built.derived.iter().filter(|one| one.source == DerivedSource::Binary) {
-        let stored = find_derivative(builder, id, code.name).await?;
+        let stored = find_derivative(storage, id, code.name).await?;
         let stays = stored.filter(|stored| stored.object != *object).is_some_and(|stored| {
             let is_same = stored.sha256 == code.sha256 && is_ready(known, &stored.object);
             is_same || !is_better(known, object, built.quality, &stored)
@@ -271,14 +273,16 @@ async fn find_better_code<'b>(
 
 /// Returns the versions of the aliases that count: those that this builder writes, and those that workers of
 /// this release may still read.
-pub(crate) fn alias_versions(builder: &Builder) -> BTreeSet<u32> {
-    builder.settings.symcache_versions.iter().chain(READ_SYMCACHE_VERSIONS).copied().collect()
+pub(crate) fn alias_versions(resources: &BuildResources) -> BTreeSet<u32> {
+    resources.settings.symcache_versions.iter().chain(READ_SYMCACHE_VERSIONS).copied().collect()
 }
 
-async fn read_aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>, JobFailure> {
+async fn read_aliases(resources: &BuildResources, id: &Owned<DebugId>) -> Result<Vec<Current>, JobFailure> {
     let mut aliases = Vec::new();
-    for version in alias_versions(builder) {
-        let Some(head) = builder.objects.head(&keys::for_symbols(id).alias(version)).await? else { continue };
+    for version in alias_versions(resources) {
+        let Some(head) = resources.storage.objects.head(&keys::for_symbols(id).alias(version)).await? else {
+            continue;
+        };
         let meta = AliasMeta::from_metadata(&head.metadata);
         aliases.push(Current { version, meta, etag: head.etag });
     }
@@ -288,7 +292,7 @@ async fn read_aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Curr
 /// Writes the aliases that are not up to date, and the object beside them. Returns false if another writer
 /// was first.
 async fn write_aliases(
-    builder: &Builder,
+    storage: &JobStorage,
     id: &Owned<DebugId>,
     slice: &UploadedSlice,
     built: &BuiltSymcaches,
@@ -305,10 +309,10 @@ async fn write_aliases(
             continue;
         }
         if !kept {
-            store_slice(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
+            store_slice(storage, slice, &keys.debuginfo(), &Condition::Always).await?;
             kept = true;
         }
-        if !write_alias(&builder.objects, &keys.alias(form.version), form, &meta, current).await? {
+        if !write_alias(&storage.objects, &keys.alias(form.version), form, &meta, current).await? {
             return Ok(false);
         }
     }
@@ -335,7 +339,7 @@ async fn write_alias(
 /// Writes the aliases of the object that answers again, with the generation of `answer`. Returns false if another
 /// writer was first.
 async fn rewrite_aliases(
-    builder: &Builder,
+    storage: &JobStorage,
     id: &Owned<DebugId>,
     room: &Room,
     answer: &AliasMeta,
@@ -347,13 +351,13 @@ async fn rewrite_aliases(
         let key = keys.symcache(alias.version, &seen.sha256);
         // An earlier alias or attempt may have left its file.
         tokio::fs::remove_file(&path).await.ok();
-        let fetched = builder.objects.get_to_file(&key, &path, MAX_SYMCACHE_BYTES as u64).await?;
+        let fetched = storage.objects.get_to_file(&key, &path, MAX_SYMCACHE_BYTES as u64).await?;
         if fetched.is_none_or(|fetched| fetched.sha256 != seen.sha256) {
             return Err(JobFailure::Again(format!("the symcache {key} is missing or damaged")));
         }
         let meta = AliasMeta { generation: answer.generation, ..seen };
         let put = Put { condition: Condition::Unchanged(alias.etag.clone()), metadata: meta.to_metadata() };
-        match builder.objects.put_file(&keys.alias(alias.version), &path, &put).await {
+        match storage.objects.put_file(&keys.alias(alias.version), &path, &put).await {
             Ok(_) => {}
             Err(StorageError::Precondition { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),

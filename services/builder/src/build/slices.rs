@@ -2,8 +2,8 @@
 
 use crate::build::bundles::BundleIds;
 use crate::build::child::{self, ChildError, to_status};
+use crate::build::resources::BuildResources;
 use crate::build::work_folder::Room;
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl Unpacked {
 
 /// Unpacks a file of a job's folder in a child process.
 pub(crate) async fn unpack_file(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     room: &Arc<Room>,
     file: &str,
@@ -74,7 +74,7 @@ pub(crate) async fn unpack_file(
     let input = serde_json::to_value(input).map_err(io::Error::from)?;
     let task = Task::Named { name: UNPACK_TASK.name.to_owned(), input, file_bytes };
     let answer: Result<Unpacked, JobFailure> =
-        child::run_task(builder, job, room, task).await.map_err(ChildError::into_failure)?;
+        child::run_task(resources, job, room, task).await.map_err(ChildError::into_failure)?;
     let unpacked = answer?;
     room.shrink_to(unpacked.bytes);
     Ok(unpacked)

@@ -5,10 +5,10 @@
 //! helps if the builder's process dies. An object of an upload that had begun before the deletion is found by
 //! the job's second pass, much later.
 
-use crate::builder::Builder;
 use crate::deletion::Deletion;
 use crate::deletion::parts;
 use crate::failure::JobFailure;
+use crate::storage::JobStorage;
 use futures::future::{FutureExt, join_all};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use unslide_artifacts::keys;
 use unslide_model::{Owner, TenantId, format_causes};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{OwnerTx, erasure, partial};
-use unslide_stream::admin;
+use unslide_store::{erasure, partial};
+use unslide_stream::{Settings, admin};
 
 /// Number of rows per transaction.
 const ERASE_PAGE_ENTRIES: u32 = 1_000;
@@ -30,24 +30,28 @@ const RUNNING_JOBS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Deletes rows and objects until none are left, and ends the job with the proof. A restarted job continues
 /// with the rest.
-pub(crate) async fn erase_tenant(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
+pub(crate) async fn erase_tenant(
+    storage: &JobStorage,
+    kafka: &Settings,
+    job: &JobLease,
+) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
-    let mut parts = Deletion::new(builder);
+    let mut parts = Deletion::new(storage);
     // Parts come first: once their rows are deleted they cannot be found.
-    delete_unfinished(builder, tenant, &mut parts).await?;
+    delete_unfinished(storage, tenant, &mut parts).await?;
     if !parts.is_complete() {
-        delete_objects(builder, tenant, Some(job)).await?;
+        delete_objects(storage, tenant, Some(job)).await?;
         return parts.into_result();
     }
     loop {
-        while delete_rows(builder, tenant, job).await? {}
-        delete_objects(builder, tenant, Some(job)).await?;
-        if builder.kafka.tenant_topics {
-            let removed = admin::delete_tenant_topics(&builder.kafka, tenant).await;
+        while delete_rows(storage, tenant, job).await? {}
+        delete_objects(storage, tenant, Some(job)).await?;
+        if kafka.tenant_topics {
+            let removed = admin::delete_tenant_topics(kafka, tenant).await;
             removed.map_err(|error| JobFailure::Server(format_causes(&error)))?;
         }
-        let left = builder.objects.list(&keys::tenant_prefix(tenant), None, 1).await?.entries.len();
-        let mut tx = builder.store.tenant(tenant).await?;
+        let left = storage.objects.list(&keys::tenant_prefix(tenant), None, 1).await?.entries.len();
+        let mut tx = storage.store.tenant(tenant).await?;
         if erasure::finish_erasure(&mut tx, job, left as u64).await? {
             tx.commit().await?;
             tracing::info!(tenant = %tenant, "nothing of a deleted tenant is left");
@@ -60,14 +64,14 @@ pub(crate) async fn erase_tenant(builder: &Builder, job: &JobLease) -> Result<()
 
 /// Deletes the parts of every upload that was not complete.
 async fn delete_unfinished(
-    builder: &Builder,
+    storage: &JobStorage,
     tenant: &TenantId,
     deletion: &mut Deletion<'_>,
 ) -> Result<(), JobFailure> {
     let owner = Owner::Tenant(tenant.clone());
     let mut left = HashSet::new();
     loop {
-        let mut tx = builder.store.tenant(tenant).await?;
+        let mut tx = storage.store.tenant(tenant).await?;
         let mut page = partial::list_uploads(&mut tx, ERASE_PAGE_ENTRIES).await?;
         tx.rollback().await?;
         page.retain(|partial| !left.contains(&partial.id));
@@ -75,9 +79,9 @@ async fn delete_unfinished(
             return Ok(());
         }
         for partial in page {
-            if deletion.record_result(parts::abort_parts(builder, &owner, &partial).await)? {
+            if deletion.record_result(parts::abort_parts(storage, &owner, &partial).await)? {
                 // If the parts have become a file, it is deleted with the other objects.
-                let mut tx = builder.store.tenant(tenant).await?;
+                let mut tx = storage.store.tenant(tenant).await?;
                 partial::end_upload(&mut tx, partial.id).await?;
                 tx.commit().await?;
             } else {
@@ -88,8 +92,8 @@ async fn delete_unfinished(
 }
 
 /// Deletes one page of rows. Returns false once there are none.
-async fn delete_rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
-    let mut tx = builder.store.tenant(tenant).await?;
+async fn delete_rows(storage: &JobStorage, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
+    let mut tx = storage.store.tenant(tenant).await?;
     let gone = erasure::erase_rows(&mut tx, ERASE_PAGE_ENTRIES).await?;
     if gone.is_some() {
         jobs::record_progress(&mut tx, job, &job.work).await?;
@@ -101,18 +105,18 @@ async fn delete_rows(builder: &Builder, tenant: &TenantId, job: &JobLease) -> Re
 /// Deletes every object under the tenant's prefix, page by page. Objects that cannot be deleted are skipped,
 /// and named at the end. `job` is the job that gets the progress.
 async fn delete_objects(
-    builder: &Builder,
+    storage: &JobStorage,
     tenant: &TenantId,
     job: Option<&JobLease>,
 ) -> Result<(), JobFailure> {
     let prefix = keys::tenant_prefix(tenant);
-    let (mut after, mut deletion) = (None, Deletion::new(builder));
+    let (mut after, mut deletion) = (None, Deletion::new(storage));
     loop {
-        let page = builder.objects.list(&prefix, after.as_ref(), OBJECT_PAGE_ENTRIES).await?;
+        let page = storage.objects.list(&prefix, after.as_ref(), OBJECT_PAGE_ENTRIES).await?;
         let (mut gone, mut bytes) = (0, 0);
         for some in page.entries.chunks(CONCURRENT_DELETIONS_LIMIT) {
             let deletions: Vec<_> =
-                some.iter().map(|entry| builder.objects.delete(&entry.key).boxed()).collect();
+                some.iter().map(|entry| storage.objects.delete(&entry.key).boxed()).collect();
             let deleted = join_all(deletions).await;
             for (entry, deleted) in some.iter().zip(deleted) {
                 if deletion.record_result(deleted)? {
@@ -122,7 +126,7 @@ async fn delete_objects(
             }
         }
         if gone > 0 {
-            let mut tx = builder.store.tenant(tenant).await?;
+            let mut tx = storage.store.tenant(tenant).await?;
             erasure::record_objects(&mut tx, gone, bytes).await?;
             if let Some(job) = job {
                 jobs::record_progress(&mut tx, job, &job.work).await?;
@@ -136,28 +140,19 @@ async fn delete_objects(
     }
 }
 
-/// Fails if the transaction's tenant is deleted. Otherwise delays the deletion until the transaction ends,
-/// for data that is stored outside of the database.
-pub(crate) async fn check_alive(tx: &mut OwnerTx) -> Result<(), JobFailure> {
-    match tenants::read_standing(tx).await? {
-        Some(TenantStanding::Deleted) => Err(JobFailure::TenantDeleted),
-        _ => Ok(()),
-    }
-}
-
 /// Runs after a job that may have stored objects. If its tenant was deleted, deletes the objects, ends the
 /// job and returns true.
-pub(crate) async fn erase_if_deleted(builder: &Builder, job: &JobLease) -> Result<bool, JobFailure> {
+pub(crate) async fn erase_if_deleted(storage: &JobStorage, job: &JobLease) -> Result<bool, JobFailure> {
     // The system owner is never deleted.
     let Some(tenant) = job.owner.tenant() else { return Ok(false) };
-    let mut tx = builder.store.tenant(tenant).await?;
+    let mut tx = storage.store.tenant(tenant).await?;
     let standing = tenants::read_standing(&mut tx).await?;
     tx.rollback().await?;
     if standing != Some(TenantStanding::Deleted) {
         return Ok(false);
     }
-    delete_objects(builder, tenant, None).await?;
-    let mut tx = builder.store.tenant(tenant).await?;
+    delete_objects(storage, tenant, None).await?;
+    let mut tx = storage.store.tenant(tenant).await?;
     match jobs::complete_job(&mut tx, job).await {
         // The job's row may have been deleted with the tenant's other rows.
         Ok(()) | Err(unslide_store::StoreError::LeaseLost(_)) => tx.commit().await?,

@@ -4,8 +4,8 @@ pub(crate) mod erase;
 pub(crate) mod parts;
 pub(crate) mod purge;
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
+use crate::storage::JobStorage;
 use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_model::format_causes;
@@ -15,20 +15,20 @@ const FAILURES_IN_A_ROW: u32 = 5;
 
 /// Deletes objects and remembers the failures.
 pub(crate) struct Deletion<'b> {
-    builder: &'b Builder,
+    storage: &'b JobStorage,
     in_a_row: u32,
     failed: u64,
     first: Option<String>,
 }
 
 impl<'b> Deletion<'b> {
-    pub(crate) fn new(builder: &'b Builder) -> Deletion<'b> {
-        Deletion { builder, in_a_row: 0, failed: 0, first: None }
+    pub(crate) fn new(storage: &'b JobStorage) -> Deletion<'b> {
+        Deletion { storage, in_a_row: 0, failed: 0, first: None }
     }
 
     /// Deletes an object. Returns false if it could not be deleted.
     pub(crate) async fn delete_object(&mut self, key: &ObjectKey) -> Result<bool, JobFailure> {
-        let deleted = self.builder.objects.delete(key).await;
+        let deleted = self.storage.objects.delete(key).await;
         self.record_result(deleted)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::build::derive::find_derivatives;
 use crate::build::publish::alias_versions;
-use crate::builder::Builder;
+use crate::build::resources::BuildResources;
 use crate::deletion::Deletion;
 use crate::failure::JobFailure;
 use std::collections::BTreeSet;
@@ -19,23 +19,24 @@ use unslide_store::{objects, slots, symbols, usage};
 /// The workers are notified a second time, because one may have fetched an old symcache between the deletion
 /// and now.
 pub(crate) async fn purge_symbols(
-    builder: &Builder,
+    resources: &BuildResources,
     job: &JobLease,
     debug_id: &DebugId,
     deleted: &[ContentHash],
     generation: u64,
 ) -> Result<(), JobFailure> {
     let id = job.owner.own(*debug_id);
-    let mut tx = builder.store.owner(&job.owner).await?;
+    let mut tx = resources.storage.store.owner(&job.owner).await?;
     slots::lock_debug_id(&mut tx, debug_id).await?;
     let known = symbols::get(&mut tx, debug_id).await?;
     let slot = slots::get(&mut tx, debug_id).await?;
     let alive =
-        find_live_keys(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
+        find_live_keys(resources, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation))
+            .await?;
     let keys = keys::for_symbols(&id);
-    let (mut after, mut deletion) = (None, Deletion::new(builder));
+    let (mut after, mut deletion) = (None, Deletion::new(&resources.storage));
     loop {
-        let page = builder.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
+        let page = resources.storage.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
         for entry in page.entries.iter().filter(|entry| !alive.contains(&entry.key)) {
             deletion.delete_object(&entry.key).await?;
         }
@@ -57,7 +58,7 @@ pub(crate) async fn purge_symbols(
             quality: Quality::None,
             symcache_version: 0,
             deleted: true,
-            at_micros: builder.store.clock().now_micros(),
+            at_micros: resources.storage.store.clock().now_micros(),
         };
         outbox::append_message(&mut tx, &message).await?;
     }
@@ -68,7 +69,7 @@ pub(crate) async fn purge_symbols(
 /// Returns the keys that have to stay: the symcaches and derived objects of objects that have a row, and the alias of
 /// the best one.
 async fn find_live_keys(
-    builder: &Builder,
+    resources: &BuildResources,
     id: &Owned<DebugId>,
     known: Option<&DebugIdSymbols>,
     published_since: bool,
@@ -78,15 +79,15 @@ async fn find_live_keys(
     let objects = || known.objects.iter().map(|listed| &listed.object);
     let mut alive: BTreeSet<ObjectKey> =
         objects().filter_map(ObjectRow::symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
-    for version in alias_versions(builder) {
-        let head = builder.objects.head(&keys.alias(version)).await?;
+    for version in alias_versions(resources) {
+        let head = resources.storage.objects.head(&keys.alias(version)).await?;
         if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
             && (published_since || objects().any(|object| object.content_hash == meta.object))
         {
             alive.extend([keys.alias(version), keys.debuginfo(), keys.symcache(version, &meta.sha256)]);
         }
     }
-    for (key, of) in find_derivatives(builder, id).await? {
+    for (key, of) in find_derivatives(resources, id).await? {
         if objects().any(|object| object.content_hash == of) {
             alive.insert(key);
         }

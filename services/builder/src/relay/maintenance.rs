@@ -1,8 +1,9 @@
 //! Periodic work: repeats unanswered requests, opens groups that were ignored until a time, deletes old rows, and updates metrics.
 
-use crate::builder::Builder;
 use crate::deletion::{Deletion, parts};
 use crate::failure::JobFailure;
+use crate::relay::resources::RelayResources;
+use crate::storage::JobStorage;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -44,38 +45,43 @@ pub(crate) struct Maintenance {
 impl Maintenance {
     /// Does the work that is due until it is dropped, concurrently with the sending of messages. Only the
     /// relay runs it, so it happens once for all builders.
-    pub(crate) async fn run(&mut self, builder: &Builder) {
+    pub(crate) async fn run(&mut self, resources: &RelayResources) {
         loop {
-            self.run_due(builder).await;
+            self.run_due(resources).await;
             sleep(RETRY_CHECK_INTERVAL).await;
         }
     }
 
     /// Does the work that is due. If one part fails, the others continue, and it is retried when it is due
     /// again.
-    async fn run_due(&mut self, builder: &Builder) {
-        let now = builder.store.clock().now();
+    async fn run_due(&mut self, resources: &RelayResources) {
+        let now = resources.storage.store.clock().now();
         if is_due(&mut self.overdue, OVERDUE_CHECK_INTERVAL) {
-            let sent = requests::resend_overdue(&builder.store, RESENT_REQUESTS_LIMIT).await;
+            let sent = requests::resend_overdue(&resources.storage.store, RESENT_REQUESTS_LIMIT).await;
             log_failure("requests without an answer could not be sent again", sent);
-            let opened = in_pages(|| groups::reopen_ignored(&builder.store, MAINTENANCE_PAGE_ENTRIES)).await;
+            let opened =
+                in_pages(|| groups::reopen_ignored(&resources.storage.store, MAINTENANCE_PAGE_ENTRIES)).await;
             log_failure("groups that were ignored until now could not be opened", opened);
         }
         if is_due(&mut self.retried, RETRY_CHECK_INTERVAL) {
-            let asked = in_pages(|| retries::ask_due(&builder.store, MAINTENANCE_PAGE_ENTRIES)).await;
+            let asked =
+                in_pages(|| retries::ask_due(&resources.storage.store, MAINTENANCE_PAGE_ENTRIES)).await;
             log_failure("reports with a failed fetch of symbols could not be requested", asked);
         }
         if is_due(&mut self.cleared, CLEANUP_INTERVAL) {
             log_failure(
                 "uploads without an end could not be ended",
-                end_abandoned_uploads(builder, now).await,
+                end_abandoned_uploads(resources, now).await,
             );
-            log_failure("files of uploads could not be removed", delete_upload_files(builder, now).await);
-            delete_expired(&builder.store, now).await;
-            clear_features(builder).await;
+            log_failure(
+                "files of uploads could not be removed",
+                delete_upload_files(&resources.storage, now).await,
+            );
+            delete_expired(&resources.storage.store, now).await;
+            clear_features(resources).await;
             log_failure(
                 "the erasing of deleted tenants could not be resumed",
-                resume_erasures(builder, now).await,
+                resume_erasures(resources, now).await,
             );
         }
     }
@@ -106,40 +112,43 @@ async fn delete_expired(store: &Store, now: time::OffsetDateTime) {
 }
 
 /// Deletes expired rows of features.
-async fn clear_features(builder: &Builder) {
-    for feature in &builder.features {
+async fn clear_features(resources: &RelayResources) {
+    for feature in &resources.features {
         if let Some(clear) = feature.clear {
             log_failure(
                 &format!("old rows of {} could not be removed", feature.name),
-                clear(&builder.store).await,
+                clear(&resources.storage.store).await,
             );
         }
     }
 }
 
 /// Adds erase jobs for deleted tenants that have none.
-async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
-    let again = Duration::from_secs(builder.settings.erase_again_seconds);
-    erasure::resume_erasures(&builder.store, now - again, MAINTENANCE_PAGE_ENTRIES).await?;
+async fn resume_erasures(resources: &RelayResources, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+    let again = Duration::from_secs(resources.settings.erase_again_seconds);
+    erasure::resume_erasures(&resources.storage.store, now - again, MAINTENANCE_PAGE_ENTRIES).await?;
     Ok(())
 }
 
 /// Ends uploads that never became complete, and deletes their parts.
-async fn end_abandoned_uploads(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
-    let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
+async fn end_abandoned_uploads(
+    resources: &RelayResources,
+    now: time::OffsetDateTime,
+) -> Result<(), JobFailure> {
+    let patience = i64::try_from(resources.settings.receiving_seconds).unwrap_or(i64::MAX);
     let before =
         now.checked_sub(time::Duration::seconds(patience)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    for upload in uploads::list_stuck(&builder.store, before, MAINTENANCE_PAGE_ENTRIES).await? {
-        let mut tx = builder.store.owner(&upload.owner).await?;
+    for upload in uploads::list_stuck(&resources.storage.store, before, MAINTENANCE_PAGE_ENTRIES).await? {
+        let mut tx = resources.storage.store.owner(&upload.owner).await?;
         let ended = uploads::mark_abandoned(&mut tx, upload.id, before).await?;
         let over =
             uploads::find_upload(&mut tx, upload.id).await?.is_some_and(|upload| upload.status.is_final());
         let partial = partial::get(&mut tx, upload.id).await?.filter(|_| over);
         tx.commit().await?;
         let cleared = match partial {
-            Some(partial) => parts::clear_or_leave(builder, &upload.owner, &partial).await,
+            Some(partial) => parts::clear_or_leave(&resources.storage, &upload.owner, &partial).await,
             None if ended => {
-                builder.objects.delete(&keys::for_upload(&upload)).await.map_err(JobFailure::from)
+                resources.storage.objects.delete(&keys::for_upload(&upload)).await.map_err(JobFailure::from)
             }
             None => Ok(()),
         };
@@ -156,11 +165,11 @@ const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
 
 /// Deletes the files of uploads that failed long enough ago, and the files that dead builders left of other
 /// uploads.
-async fn delete_upload_files(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+async fn delete_upload_files(storage: &JobStorage, now: time::OffsetDateTime) -> Result<(), JobFailure> {
     let failed = now.checked_sub(FAILED_UPLOAD).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    let mut deletion = Deletion::new(builder);
+    let mut deletion = Deletion::new(storage);
     for upload in uploads::files::list_kept_files(
-        &builder.store,
+        &storage.store,
         failed,
         now - LEFT_FILE_MIN_AGE,
         MAINTENANCE_PAGE_ENTRIES,
@@ -168,7 +177,7 @@ async fn delete_upload_files(builder: &Builder, now: time::OffsetDateTime) -> Re
     .await?
     {
         let is_gone = deletion.delete_object(&keys::for_upload(&upload)).await?;
-        let mut tx = builder.store.owner(&upload.owner).await?;
+        let mut tx = storage.store.owner(&upload.owner).await?;
         if is_gone {
             uploads::files::record_removed(&mut tx, upload.id).await?;
         } else {
@@ -190,45 +199,49 @@ fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
 }
 
 /// Counts waiting jobs for the metrics until the service stops.
-pub(crate) async fn run_job_metrics(builder: &Builder) {
+pub(crate) async fn run_job_metrics(resources: &RelayResources) {
     let mut shown: HashSet<(String, String)> = HashSet::new();
     loop {
-        match jobs::count_jobs(&builder.store).await {
+        match jobs::count_jobs(&resources.storage.store).await {
             Ok(counts) => {
                 for (kind, status) in shown.drain() {
-                    builder.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
-                    builder.metrics.oldest.with_label_values(&[&kind]).set(0);
+                    resources.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
+                    resources.metrics.oldest.with_label_values(&[&kind]).set(0);
                 }
-                let now = builder.store.now();
+                let now = resources.storage.store.now();
                 for count in counts {
                     if count.status == "queued" {
                         // One that is put off is due later.
                         let waited = (now - count.oldest).whole_seconds().max(0);
-                        builder.metrics.oldest.with_label_values(&[&count.kind]).set(waited);
+                        resources.metrics.oldest.with_label_values(&[&count.kind]).set(waited);
                     }
-                    builder.metrics.waiting.with_label_values(&[&count.kind, &count.status]).set(count.jobs);
+                    resources
+                        .metrics
+                        .waiting
+                        .with_label_values(&[&count.kind, &count.status])
+                        .set(count.jobs);
                     shown.insert((count.kind, count.status));
                 }
             }
             Err(error) => tracing::debug!(error = %error, "jobs could not be counted"),
         }
-        if let Err(error) = count_stuck(builder).await {
+        if let Err(error) = count_stuck(resources).await {
             tracing::debug!(error = %error, "what makes no progress could not be counted");
         }
         tokio::select! {
-            () = builder.host.shutdown.wait_until_begun() => return,
+            () = resources.shutdown.wait_until_begun() => return,
             () = sleep(JOB_COUNT_INTERVAL) => {}
         }
     }
 }
 
 /// Counts conditions that need an operator: jobs without progress, and messages that are set aside.
-async fn count_stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
-    let stalled = jobs::count_stalled_jobs(&builder.store).await?;
+async fn count_stuck(resources: &RelayResources) -> Result<(), unslide_store::StoreError> {
+    let stalled = jobs::count_stalled_jobs(&resources.storage.store).await?;
     for kind in JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()) {
         let jobs = stalled.iter().find(|of| of.kind == kind.as_str()).map_or(0, |of| of.jobs);
-        builder.metrics.stalled.with_label_values(&[kind.as_str()]).set(jobs);
+        resources.metrics.stalled.with_label_values(&[kind.as_str()]).set(jobs);
     }
-    builder.metrics.set_aside.set(outbox::set_aside(&builder.store).await?);
+    resources.metrics.set_aside.set(outbox::set_aside(&resources.storage.store).await?);
     Ok(())
 }

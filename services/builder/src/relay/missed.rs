@@ -1,6 +1,6 @@
 //! Searches for wakes that were missed, for any reason.
 
-use crate::builder::Builder;
+use crate::relay::resources::RelayResources;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use unslide_store::wakes;
@@ -24,12 +24,12 @@ impl MissedSearch {
     }
 
     /// Searches until it is dropped.
-    pub(crate) async fn run(&mut self, builder: &Builder) {
+    pub(crate) async fn run(&mut self, resources: &RelayResources) {
         loop {
             self.wait_until_due().await;
-            match wakes::missed::add_missed_wakes(&builder.store).await {
+            match wakes::missed::add_missed_wakes(&resources.storage.store).await {
                 Ok(found) => {
-                    builder.metrics.missed_wakes.set(i64::try_from(found).unwrap_or(i64::MAX));
+                    resources.metrics.missed_wakes.set(i64::try_from(found).unwrap_or(i64::MAX));
                     if found > 0 {
                         tracing::warn!(
                             waits = found,

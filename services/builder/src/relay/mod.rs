@@ -4,14 +4,14 @@
 pub(crate) mod maintenance;
 pub(crate) mod message;
 pub(crate) mod missed;
+pub(crate) mod resources;
 mod sender;
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::relay::maintenance::Maintenance;
 use crate::relay::missed::MissedSearch;
+use crate::relay::resources::RelayResources;
 use crate::relay::sender::Sender;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_store::outbox::Relay;
@@ -25,22 +25,22 @@ const OUTBOX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const STANDBY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs the relay until the shutdown begins.
-pub(crate) async fn run_relay(builder: Arc<Builder>) {
-    let stopping = builder.host.shutdown.token().clone();
+pub(crate) async fn run_relay(resources: &RelayResources) {
+    let stopping = resources.shutdown.token().clone();
     // They outlive the lock, which is released whenever Kafka or the database fails.
     let mut bound = ByteBound::unbounded();
     let (mut search, mut maintenance) = (MissedSearch::new(), Maintenance::default());
     while !stopping.is_cancelled() {
-        let held = match Relay::acquire(&builder.store).await {
+        let held = match Relay::acquire(&resources.storage.store).await {
             // One process runs the relay, however many builders there are.
             Ok(Some(relay)) => tokio::select! {
-                served = serve_outbox(&builder, relay, &mut bound) => served,
-                () = search.run(&builder) => Ok(()),
-                () = maintenance.run(&builder) => Ok(()),
+                served = serve_outbox(resources, relay, &mut bound) => served,
+                () = search.run(resources) => Ok(()),
+                () = maintenance.run(resources) => Ok(()),
             },
             Ok(None) => {
                 // Only the figure of the process that runs the relay counts.
-                builder.metrics.missed_wakes.set(0);
+                resources.metrics.missed_wakes.set(0);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -64,17 +64,21 @@ pub(crate) async fn run_relay(builder: Arc<Builder>) {
 
 /// Sends until the shutdown begins or a step fails. Then the lock is released, and the next process that
 /// holds it starts with the messages that are not marked as sent.
-async fn serve_outbox(builder: &Builder, relay: Relay, bound: &mut ByteBound) -> Result<(), JobFailure> {
-    let stopping = builder.host.shutdown.token().clone();
-    let mut notifications = builder.notifications.subscribe_outbox();
-    let mut sender = Sender { builder, relay, producer: None, bound };
+async fn serve_outbox(
+    resources: &RelayResources,
+    relay: Relay,
+    bound: &mut ByteBound,
+) -> Result<(), JobFailure> {
+    let stopping = resources.shutdown.token().clone();
+    let mut notifications = resources.notifications.subscribe_outbox();
+    let mut sender = Sender { resources, relay, producer: None, bound };
     tracing::info!("this process sends the outbox");
     while !stopping.is_cancelled() {
         notifications.mark_seen();
         let has_more = tokio::select! {
             has_more = sender.send_next() => has_more?,
             // The transaction in flight is aborted, and the next relay sends its messages.
-            () = wait_overdue(builder) => return Ok(()),
+            () = wait_overdue(resources) => return Ok(()),
         };
         if !has_more {
             tokio::select! {
@@ -87,7 +91,7 @@ async fn serve_outbox(builder: &Builder, relay: Relay, bound: &mut ByteBound) ->
 }
 
 /// Returns once the service stops and the time to wait for Kafka is over.
-async fn wait_overdue(builder: &Builder) {
-    builder.host.shutdown.wait_until_begun().await;
-    sleep(builder.host.shutdown.drain_timeout() / 10).await;
+async fn wait_overdue(resources: &RelayResources) {
+    resources.shutdown.wait_until_begun().await;
+    sleep(resources.shutdown.drain_timeout() / 10).await;
 }

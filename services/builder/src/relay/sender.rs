@@ -1,8 +1,9 @@
 //! Sends the messages of the outbox, one transaction after the other.
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::relay::message::build_records;
+use crate::relay::resources::RelayResources;
+use crate::storage::JobStorage;
 use tokio::time::Instant;
 use unslide_model::format_causes;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
@@ -22,7 +23,7 @@ const CONCURRENT_LOOK_UPS: usize = 8;
 
 /// The relay with its producer and its size limit.
 pub(super) struct Sender<'b> {
-    pub(super) builder: &'b Builder,
+    pub(super) resources: &'b RelayResources,
     pub(super) relay: Relay,
     /// None before the first message, and after a transaction that timed out.
     pub(super) producer: Option<FencedProducer>,
@@ -66,17 +67,17 @@ impl Sender<'_> {
             return Ok(unsent);
         }
         // With this transactional id the relay is the only one for Kafka too.
-        let started = FencedProducer::start(&self.builder.kafka, RELAY_TRANSACTION).await;
+        let started = FencedProducer::start(&self.resources.kafka, RELAY_TRANSACTION).await;
         self.producer = Some(started.map_err(|error| JobFailure::Server(format_causes(&error)))?);
         self.read_unsent().await
     }
 
     async fn read_unsent(&mut self) -> Result<Vec<Unsent>, JobFailure> {
         let unsent = self.relay.next(OUTBOX_BATCH_ENTRIES).await?;
-        let now = self.builder.store.clock().now();
+        let now = self.resources.storage.store.clock().now();
         let oldest = unsent.iter().map(|message| message.created_at).min();
         let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
-        self.builder.metrics.relay_lag.set(lag);
+        self.resources.metrics.relay_lag.set(lag);
         Ok(unsent)
     }
 
@@ -139,7 +140,7 @@ impl Sender<'_> {
                         bytes,
                         "a message is too large for its topic"
                     );
-                    give_up(self.builder, message).await?;
+                    give_up(&self.resources.storage, message).await?;
                     sent.push(message.id);
                 }
                 Err(NotSent::Slow(error)) => {
@@ -158,22 +159,22 @@ impl Sender<'_> {
                 Err(NotSent::Failed(error)) => return Err(JobFailure::Server(format_causes(&error))),
             }
         }
-        Ok(self.relay.record_sent(&sent, self.builder.store.clock().now()).await?)
+        Ok(self.relay.record_sent(&sent, self.resources.storage.store.clock().now()).await?)
     }
 
     /// Returns the records for messages. If one cannot be made, each is made separately, and the one that
     /// fails is set aside.
     async fn find_records(&mut self, unsent: &[Unsent]) -> Result<Vec<Found>, JobFailure> {
-        let builder = self.builder;
+        let RelayResources { storage, topics, .. } = self.resources;
         let found = |record: Option<OutRecord>| record.map_or(Found::Gone, Found::Record);
-        match build_records(&builder.store, &builder.topics, unsent).await {
+        match build_records(&storage.store, topics, unsent).await {
             Ok(records) => return Ok(records.into_iter().map(found).collect()),
             Err(failure @ (JobFailure::Server(_) | JobFailure::LeaseLost)) => return Err(failure),
             Err(_) => {}
         }
         let mut all = Vec::with_capacity(unsent.len());
         for one in unsent {
-            match build_records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
+            match build_records(&storage.store, topics, std::slice::from_ref(one)).await {
                 Ok(records) => all.extend(records.into_iter().map(found)),
                 // No tenant is left to send it for.
                 Err(JobFailure::TenantDeleted) => all.push(Found::Gone),
@@ -199,13 +200,13 @@ enum Found {
 }
 
 /// Ends a request that cannot be sent: the report keeps its revision.
-async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), JobFailure> {
+async fn give_up(storage: &JobStorage, unsent: &Unsent) -> Result<(), JobFailure> {
     let Message::Resymbolicate { report_id, variant, revision, requested_at_micros, .. } = &unsent.message
     else {
         return Ok(());
     };
     let sent = outbox::from_micros(*requested_at_micros);
-    let mut tx = builder.store.tenant(unsent.tenant()?).await?;
+    let mut tx = storage.store.tenant(unsent.tenant()?).await?;
     let report = (*report_id, *variant);
     requests::close_request(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await?;
     Ok(tx.commit().await?)

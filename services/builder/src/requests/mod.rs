@@ -4,4 +4,5 @@
 pub(crate) mod pace;
 pub(crate) mod regroup;
 pub(crate) mod reprocess;
+pub(crate) mod resources;
 pub(crate) mod wake;

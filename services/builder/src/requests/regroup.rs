@@ -1,9 +1,10 @@
 //! Moves stored reports to the groups that a tenant's rules give them. This needs only the stored bodies:
 //! reports are not symbolicated again and no requests are sent.
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
+use crate::requests::resources::RequestResources;
+use crate::storage::JobStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unslide_artifacts::keys;
@@ -24,14 +25,14 @@ const BODIES_IN_MEMORY_LIMIT: usize = 8;
 
 /// Regroups the tenant's reports page by page. Any builder can continue after the last page.
 pub(crate) async fn regroup_reports(
-    builder: &Builder,
+    resources: &RequestResources,
     job: &JobLease,
     version: u64,
 ) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
-    let turn = JobTurn::begin(builder.host.shutdown.token());
+    let turn = JobTurn::begin(resources.shutdown.token());
     loop {
-        let mut tx = builder.store.tenant(tenant).await?;
+        let mut tx = resources.storage.store.tenant(tenant).await?;
         let step = regroup::next(&mut tx, version, REGROUP_PAGE_ENTRIES).await?;
         let page = match step {
             RegroupStep::Page(page) => page,
@@ -48,8 +49,8 @@ pub(crate) async fn regroup_reports(
         };
         // No connection is held during reads from object storage.
         tx.rollback().await?;
-        let regrouped = regroup_page(builder, tenant, &page).await?;
-        let mut tx = builder.store.tenant(tenant).await?;
+        let regrouped = regroup_page(resources, tenant, &page).await?;
+        let mut tx = resources.storage.store.tenant(tenant).await?;
         if !regroup::store_regrouped(&mut tx, &page, &regrouped).await? {
             // The rules changed, or another builder has the job: the next step finds out.
             tx.rollback().await?;
@@ -69,7 +70,7 @@ pub(crate) async fn regroup_reports(
 
 /// Returns the groups of a page's reports, for the reports with a readable body.
 async fn regroup_page(
-    builder: &Builder,
+    resources: &RequestResources,
     tenant: &TenantId,
     page: &RegroupPage,
 ) -> Result<Vec<Regrouped>, JobFailure> {
@@ -81,16 +82,16 @@ async fn regroup_page(
     let mut regrouped = Vec::new();
     for reports in page.reports.chunks(BODIES_IN_MEMORY_LIMIT) {
         let mut moved = Vec::new();
-        for (report, source) in load_sources(builder, tenant, reports).await? {
-            match read_one(builder, tenant, report, source, &rules).await? {
+        for (report, source) in load_sources(&resources.storage, tenant, reports).await? {
+            match read_one(resources, tenant, report, source, &rules).await? {
                 Found::Grouping(one) => regrouped.push(one),
                 Found::Unreadable => {}
                 Found::Gone => moved.push(report),
             }
         }
         // The body of a report may move during the look-up; the database has its new position.
-        for (report, source) in load_sources(builder, tenant, &moved).await? {
-            if let Found::Grouping(one) = read_one(builder, tenant, report, source, &rules).await? {
+        for (report, source) in load_sources(&resources.storage, tenant, &moved).await? {
+            if let Found::Grouping(one) = read_one(resources, tenant, report, source, &rules).await? {
                 regrouped.push(one);
             }
         }
@@ -99,11 +100,11 @@ async fn regroup_page(
 }
 
 async fn load_sources(
-    builder: &Builder,
+    storage: &JobStorage,
     tenant: &TenantId,
     reports: &[(ReportId, u32)],
 ) -> Result<BTreeMap<(ReportId, u32), RequestSource>, JobFailure> {
-    let mut tx = builder.store.tenant(tenant).await?;
+    let mut tx = storage.store.tenant(tenant).await?;
     let sources = requests::find_sources(&mut tx, reports).await?;
     tx.rollback().await?;
     Ok(sources)
@@ -119,7 +120,7 @@ enum Found {
 }
 
 async fn read_one(
-    builder: &Builder,
+    resources: &RequestResources,
     tenant: &TenantId,
     report: (ReportId, u32),
     source: RequestSource,
@@ -131,7 +132,7 @@ async fn read_one(
         ReportBody::Inline(_) => GroupedBody::Inline(source.body),
         ReportBody::Segment(place) => {
             let key = keys::for_segment(tenant, place.day, place.segment);
-            match segment::fetch_frame(&builder.objects, &key, place.offset, place.length).await? {
+            match segment::fetch_frame(&resources.storage.objects, &key, place.offset, place.length).await? {
                 Some(frame) => {
                     let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
                     GroupedBody::Frame(id, place.key, frame)
@@ -140,7 +141,7 @@ async fn read_one(
             }
         }
     };
-    let (rules, readers) = (rules.clone(), builder.readers.clone());
+    let (rules, readers) = (rules.clone(), resources.readers.clone());
     let grouped = tokio::task::spawn_blocking(move || stored.compute_grouping(&rules, &readers)).await;
     Ok(match grouped {
         Ok(Ok((grouping, terms))) => {

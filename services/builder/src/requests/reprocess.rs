@@ -1,8 +1,8 @@
 //! Requests new revisions of reports that a user wants symbolicated again.
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
+use crate::requests::resources::RequestResources;
 use unslide_store::Uuid;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reprocess;
@@ -12,22 +12,26 @@ const REPROCESS_PAGE_ENTRIES: u32 = 100;
 
 /// Requests the reports page by page, no faster than the configured rate: workers need time for live reports
 /// and other requests.
-pub(crate) async fn request_reports(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
+pub(crate) async fn request_reports(
+    resources: &RequestResources,
+    job: &JobLease,
+    id: Uuid,
+) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
-    let turn = JobTurn::begin(builder.host.shutdown.token());
+    let turn = JobTurn::begin(resources.shutdown.token());
     loop {
-        builder.reprocessing.wait_for_rate(&turn).await;
-        let mut tx = builder.store.tenant(tenant).await?;
+        resources.reprocessing.wait_for_rate(&turn).await;
+        let mut tx = resources.storage.store.tenant(tenant).await?;
         let page = reprocess::request_page(&mut tx, id, REPROCESS_PAGE_ENTRIES).await?;
         let Some(page) = page.filter(|page| page.more) else {
             if page.is_none() {
                 tx.rollback().await?;
-                tx = builder.store.tenant(tenant).await?;
+                tx = resources.storage.store.tenant(tenant).await?;
             }
             jobs::complete_job(&mut tx, job).await?;
             tx.commit().await?;
             let asked = page.map_or(0, |page| page.asked);
-            builder.reprocessing.record_requested(asked);
+            resources.reprocessing.record_requested(asked);
             return Ok(());
         };
         let is_over = turn.is_over();
@@ -36,7 +40,7 @@ pub(crate) async fn request_reports(builder: &Builder, job: &JobLease, id: Uuid)
             jobs::postpone_job(&mut tx, job, time::Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.reprocessing.record_requested(page.asked);
+        resources.reprocessing.record_requested(page.asked);
         if is_over {
             return Ok(());
         }

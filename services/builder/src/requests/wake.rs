@@ -1,8 +1,8 @@
 //! Requests new revisions of reports that arrived before their symbols.
 
-use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
+use crate::requests::resources::RequestResources;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId, format_causes};
 use unslide_store::jobs::{self, JobLease, Work};
@@ -26,19 +26,19 @@ const UPLOAD_PROGRESS_TIMEOUT: Duration = Duration::minutes(10);
 /// Requests the reports that wait for a debug id, one page per transaction and no faster than the configured
 /// rate. Each page stores the start of the next in the job: a builder that dies repeats one page.
 pub(crate) async fn wake_reports(
-    builder: &Builder,
+    resources: &RequestResources,
     job: &JobLease,
     debug_id: &DebugId,
     generation: u64,
     mut from: Option<WakeCursor>,
 ) -> Result<(), JobFailure> {
-    let turn = JobTurn::begin(builder.host.shutdown.token());
+    let turn = JobTurn::begin(resources.shutdown.token());
     let arrived = [Arrived { debug_id: *debug_id, generation }];
     let symbols = ArrivedSymbols { arrived: &arrived, is_system: false, limit: WAKE_PAGE_ENTRIES };
-    wake_features(&builder.store, job.tenant()?, symbols).await?;
+    wake_features(&resources.storage.store, job.tenant()?, symbols).await?;
     loop {
-        builder.waking.wait_for_rate(&turn).await;
-        let mut tx = builder.store.tenant(job.tenant()?).await?;
+        resources.waking.wait_for_rate(&turn).await;
+        let mut tx = resources.storage.store.tenant(job.tenant()?).await?;
         let page = wakes::request_page(&mut tx, debug_id, generation, from, WAKE_PAGE_ENTRIES).await?;
         from = page.next;
         match from {
@@ -53,7 +53,7 @@ pub(crate) async fn wake_reports(
             jobs::postpone_job(&mut tx, job, Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.waking.record_requested(page.requested);
+        resources.waking.record_requested(page.requested);
         if is_over {
             return Ok(());
         }
@@ -63,14 +63,14 @@ pub(crate) async fn wake_reports(
 /// Requests the reports that wait for any new system symbols, of all tenants. Progress is stored by day and
 /// by debug id, and within a day in the job. A restarted job continues with the rest.
 pub(crate) async fn wake_system(
-    builder: &Builder,
+    resources: &RequestResources,
     job: &JobLease,
     from: Option<&Resume>,
 ) -> Result<(), JobFailure> {
-    let turn = JobTurn::begin(builder.host.shutdown.token());
+    let turn = JobTurn::begin(resources.shutdown.token());
     let mut from = from.cloned();
     loop {
-        let mut tx = builder.store.owner(&Owner::System).await?;
+        let mut tx = resources.storage.store.owner(&Owner::System).await?;
         let since = tx.now() - UPLOAD_PROGRESS_TIMEOUT;
         if uploads::under_way(&mut tx, since).await? {
             jobs::postpone_job(&mut tx, job, UPLOAD_CHECK_INTERVAL).await?;
@@ -79,12 +79,12 @@ pub(crate) async fn wake_system(
         let arrived = wakes::system::list_arrived(&mut tx).await?;
         tx.rollback().await?;
         let from = from.take().filter(|resume| resume.is_of(&arrived));
-        let mut wake = SystemWake { builder, job, turn: &turn, arrived, left_out: false, failed: None };
+        let mut wake = SystemWake { resources, job, turn: &turn, arrived, left_out: false, failed: None };
         if !wake.all_tenants(from).await? {
             return Ok(());
         }
         let SystemWake { arrived, left_out, failed, .. } = wake;
-        let mut tx = builder.store.owner(&Owner::System).await?;
+        let mut tx = resources.storage.store.owner(&Owner::System).await?;
         if let Some(failure) = failed {
             // The job stays open for the tenants that were left out, and begins with the first of them.
             jobs::record_progress(&mut tx, job, &Work::WakeSystem { from: None }).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn wake_system(
 
 /// One pass over the tenants with reports that lack system symbols.
 struct SystemWake<'b> {
-    builder: &'b Builder,
+    resources: &'b RequestResources,
     job: &'b JobLease,
     turn: &'b JobTurn<'b>,
     arrived: Vec<Arrived>,
@@ -132,7 +132,7 @@ impl SystemWake<'_> {
             after = Some(tenant);
         }
         loop {
-            let store = &self.builder.store;
+            let store = &self.resources.storage.store;
             let tenants =
                 wakes::system::list_tenants(store, &self.arrived, after.as_ref(), TENANT_PAGE_ENTRIES)
                     .await?;
@@ -157,7 +157,7 @@ impl SystemWake<'_> {
         mut from: Option<SystemWakeCursor>,
     ) -> Result<bool, JobFailure> {
         loop {
-            self.builder.waking.wait_for_rate(self.turn).await;
+            self.resources.waking.wait_for_rate(self.turn).await;
             let page = match self.request_page(tenant, from).await {
                 Ok(page) => page,
                 // A deleted tenant has no reports that wait; the other tenants follow.
@@ -171,9 +171,9 @@ impl SystemWake<'_> {
                     return Ok(true);
                 }
             };
-            self.builder.waking.record_requested(page.requested);
+            self.resources.waking.record_requested(page.requested);
             from = page.next;
-            let mut tx = self.builder.store.owner(&Owner::System).await?;
+            let mut tx = self.resources.storage.store.owner(&Owner::System).await?;
             let resume = from.map(|cursor| Resume::at_cursor(&self.arrived, tenant, cursor, self.left_out));
             jobs::record_progress(&mut tx, self.job, &Work::WakeSystem { from: resume }).await?;
             let is_over = self.turn.is_over();
@@ -200,9 +200,9 @@ impl SystemWake<'_> {
         if from.is_none() {
             let symbols =
                 ArrivedSymbols { arrived: &self.arrived, is_system: true, limit: WAKE_PAGE_ENTRIES };
-            wake_features(&self.builder.store, tenant, symbols).await?;
+            wake_features(&self.resources.storage.store, tenant, symbols).await?;
         }
-        let mut tx = self.builder.store.tenant(tenant).await?;
+        let mut tx = self.resources.storage.store.tenant(tenant).await?;
         let page = wakes::system::request_page(&mut tx, &self.arrived, from, WAKE_PAGE_ENTRIES).await?;
         tx.commit().await?;
         Ok(page)

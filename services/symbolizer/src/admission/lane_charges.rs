@@ -1,10 +1,10 @@
 //! Charges the records of a lane to their tenants: to the tenant's rate limit, and to its share of the lane.
 
+use crate::admission::sender::SenderChecks;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::output::outcomes::OVERFLOW_KEYS;
 use crate::source_record::{Reason, SourceRecord};
-use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use unslide_stream::{Record, RecordRef};
 /// Charges of one lane. Records of internal topics were charged before. In overflow, the reports of an array
 /// after the first were not.
 pub struct LaneCharges {
-    worker: Arc<Worker>,
+    checks: Arc<SenderChecks>,
     rates: Arc<TenantRates>,
     /// Each tenant's use of the lane, independent of its rate limit.
     fair_shares: FairShares,
@@ -46,27 +46,27 @@ pub fn cost_units(record: &Record) -> u64 {
 
 impl LaneCharges {
     /// Creates the charges of a lane that charges to `rates`.
-    pub fn new(worker: Arc<Worker>, rates: Arc<TenantRates>) -> LaneCharges {
+    pub fn new(checks: Arc<SenderChecks>, rates: Arc<TenantRates>) -> LaneCharges {
         let (fair_shares, charged_arrays) = (FairShares::default(), Mutex::default());
-        LaneCharges { worker, rates, fair_shares, idle_micros: AtomicI64::new(0), charged_arrays }
+        LaneCharges { checks, rates, fair_shares, idle_micros: AtomicI64::new(0), charged_arrays }
     }
 
     /// Charges a record to its tenant. Returns false if the tenant is over its rate, or over its share of the lane.
     /// An array that is charged already is admitted.
     pub fn try_admit(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse) -> bool {
-        let now = self.worker.clock.monotonic_micros();
+        let now = self.checks.clock.monotonic_micros();
         let (at, units) = (&entry.record.at, cost_units(entry.record));
         if self.charged_arrays.lock().contains(at) {
             return true;
         }
         let is_within = |rate| self.rates.take_units(tenant, &at.topic, rate, now, units);
-        self.worker.tenant_rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
+        self.checks.tenant_rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
     }
 
     /// Records that the lane was busy with a batch since `began`, in microseconds of the monotonic clock.
     pub fn record_busy(&self, began: i64) {
         let idle = self.idle_micros.swap(0, Ordering::Relaxed);
-        self.fair_shares.record_busy(began.saturating_add(idle), self.worker.clock.monotonic_micros());
+        self.fair_shares.record_busy(began.saturating_add(idle), self.checks.clock.monotonic_micros());
     }
 
     /// Records that the lane waited for symcaches for `micros`, and no other records waited.
@@ -79,11 +79,11 @@ impl LaneCharges {
     pub fn charge_reports(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse, more: u64) {
         let at = &entry.record.at;
         let paced = is_paced(entry);
-        let Some(rate) = self.worker.tenant_rate(limits).filter(|_| paced || !entry.internal) else { return };
+        let Some(rate) = self.checks.tenant_rate(limits).filter(|_| paced || !entry.internal) else { return };
         if !self.charged_arrays.lock().insert(at.clone()) {
             return;
         }
-        let now = self.worker.clock.monotonic_micros();
+        let now = self.checks.clock.monotonic_micros();
         if paced {
             self.rates.owe_part(tenant, part_of(entry.record), rate, now, more);
         } else {

@@ -1,11 +1,36 @@
 //! Finds the tenant of a record and decides whether the record is accepted.
 
-use crate::admission::tenants::{AllowedUse, TenantStatus};
-use crate::output::retry_tiers::Tier;
+use crate::admission::tenants::{AllowedUse, TenantStatus, Tenants};
+use crate::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
-use crate::worker::Worker;
-use unslide_model::TenantId;
+use std::sync::Arc;
+use unslide_model::{Clock, TenantId};
 use unslide_proto::headers;
+use unslide_proto::topics::TopicNames;
+use unslide_stream::Signatures;
+
+/// Tenants, signatures and limits, against which records are checked.
+pub struct SenderChecks {
+    /// Tenants that are known, with their limits.
+    pub tenants: Arc<Tenants>,
+    /// Checks that a sender may write reports for a tenant.
+    pub signatures: Signatures,
+    /// Names of the installation's topics.
+    pub topics: TopicNames,
+    /// Source of the current time.
+    pub clock: Arc<dyn Clock>,
+    /// Cost units per second of a tenant that has no limit of its own; 0 means no limit.
+    pub tenant_units_per_second: u32,
+}
+
+impl SenderChecks {
+    /// Returns a tenant's limit in cost units per second over all partitions, or `None` without a limit.
+    pub fn tenant_rate(&self, limits: AllowedUse) -> Option<f64> {
+        let own = limits.units_per_second;
+        let rate = if own == 0 { self.tenant_units_per_second } else { own };
+        (rate > 0).then_some(f64::from(rate))
+    }
+}
 
 /// Decision about a record's tenant.
 #[derive(Debug)]
@@ -35,21 +60,26 @@ pub enum Admission {
 
 /// Decides whether a record is accepted. `check` is false if the record's signature was verified before.
 /// `tenants_read` is true if the table of tenants was read to its end since the record was polled.
-pub fn admit_record(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tenants_read: bool) -> Admission {
+pub fn admit_record(
+    checks: &SenderChecks,
+    entry: &SourceRecord<'_>,
+    check: bool,
+    tenants_read: bool,
+) -> Admission {
     let refused = |tenant, reason, detail| Admission::Refused { tenant, reason, detail };
-    let tenant = match find_tenant(worker, entry) {
+    let tenant = match find_tenant(checks, entry) {
         Ok(tenant) => tenant,
         Err(Nameless { tenant, reason, detail }) => return refused(tenant, reason, detail),
     };
     // The signature is checked before any quota of the tenant is used and before its status is revealed.
     if check && !entry.internal {
-        let arrived = entry.arrived_millis.unwrap_or_else(|| worker.clock.now_micros() / 1_000);
-        if let Err(wrong) = worker.signatures.check_signature(entry.record, &tenant, arrived) {
+        let arrived = entry.arrived_millis.unwrap_or_else(|| checks.clock.now_micros() / 1_000);
+        if let Err(wrong) = checks.signatures.check_signature(entry.record, &tenant, arrived) {
             return refused(Some(tenant), wrong.reason, wrong.detail);
         }
     }
-    match worker.tenants.status(&tenant) {
-        TenantStatus::Active => Admission::Known { limits: worker.tenants.limits(&tenant), tenant },
+    match checks.tenants.status(&tenant) {
+        TenantStatus::Active => Admission::Known { limits: checks.tenants.limits(&tenant), tenant },
         TenantStatus::Suspended => {
             let detail = format!("the tenant {tenant} is suspended");
             refused(Some(tenant), "tenant_suspended", detail)
@@ -64,15 +94,15 @@ pub fn admit_record(worker: &Worker, entry: &SourceRecord<'_>, check: bool, tena
 }
 
 /// Returns the tenant that the record names, whether that tenant exists or not.
-pub fn tenant_named(worker: &Worker, entry: &SourceRecord<'_>) -> Option<TenantId> {
-    find_tenant(worker, entry).map_or_else(|nameless| nameless.tenant, Some)
+pub fn tenant_named(checks: &SenderChecks, entry: &SourceRecord<'_>) -> Option<TenantId> {
+    find_tenant(checks, entry).map_or_else(|nameless| nameless.tenant, Some)
 }
 
-fn find_tenant(worker: &Worker, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
+fn find_tenant(checks: &SenderChecks, entry: &SourceRecord<'_>) -> Result<TenantId, Nameless> {
     let given = entry.record.headers.get(headers::TENANT);
     let parsed = || TenantId::new(std::str::from_utf8(given?).ok()?).ok();
     // The name of a tenant's own topic contains the tenant. Copies carry the tenant that was decided before.
-    let owner = worker.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
+    let owner = checks.topics.tenant_of_input(&entry.record.at.topic).filter(|_| !entry.internal);
     let count = entry.record.headers.count_named(headers::TENANT);
     if count > 1 {
         // A gateway may have checked one of the headers and appended the other, so neither can be trusted.
@@ -118,12 +148,12 @@ fn was_in_every_tier(entry: &SourceRecord<'_>) -> bool {
 
 /// Reads the table of tenants to its end if a record names an unknown tenant. Returns false if that fails:
 /// those records then wait in the retry tiers.
-pub async fn refresh_tenants(worker: &Worker, batch: &[unslide_stream::Record]) -> bool {
+pub async fn refresh_tenants(checks: &SenderChecks, batch: &[unslide_stream::Record]) -> bool {
     let stranger = |record: &unslide_stream::Record| {
-        let entry = SourceRecord::from_record(record, &worker.topics);
-        find_tenant(worker, &entry).is_ok_and(|t| worker.tenants.status(&t) == TenantStatus::Unknown)
+        let entry = SourceRecord::from_record(record, &checks.topics);
+        find_tenant(checks, &entry).is_ok_and(|t| checks.tenants.status(&t) == TenantStatus::Unknown)
     };
-    !batch.iter().any(stranger) || worker.tenants.refresh_table().await
+    !batch.iter().any(stranger) || checks.tenants.refresh_table().await
 }
 
 struct Nameless {

@@ -34,7 +34,7 @@ struct BatchFetch {
 impl BatchFetch {
     /// Notes the records that want symcaches. Returns `None` if spans are not exported.
     fn begin(worker: &Worker, steps: &[RecordStep]) -> Option<BatchFetch> {
-        if !worker.tracer.is_on() {
+        if !worker.traces.tracer.is_on() {
             return None;
         }
         let wants =
@@ -127,7 +127,7 @@ impl LaneResources {
             let requests = records.iter().filter(|record| is_request(record));
             let bodies = stored_reports::fetch_bodies(&self.worker.objects, requests).await?;
             if bodies.values().any(|body| matches!(body, Fetch::Failed(_))) {
-                self.worker.symbols.check_store("a stored report cannot be fetched").await?;
+                self.worker.enricher.symbols.check_store("a stored report cannot be fetched").await?;
             }
             let (count, processor) = (records.len(), Arc::new(processor(bodies)));
             let processed = self.process_records(&processor, records).await?;
@@ -192,7 +192,7 @@ impl LaneResources {
         let shortest = self.patience.shortest();
         let patience = if all_want && of_one_tenant { &self.patience } else { &shortest };
         let begun = self.worker.clock.monotonic_time();
-        let fetched = self.worker.symbols.fetch_symbols(wanted, patience).await;
+        let fetched = self.worker.enricher.symbols.fetch_symbols(wanted, patience).await;
         let took = self.worker.clock.monotonic_time().saturating_sub(begun);
         let idled = took.saturating_sub(patience.least());
         processor.record_idle(i64::try_from(idled.as_micros()).unwrap_or(i64::MAX));
@@ -237,10 +237,12 @@ impl LaneResources {
         fetched: Option<&Arc<FetchedSymbols>>,
         processor: &Arc<L>,
     ) -> CpuJob<RecordStep> {
-        let tenant =
-            sender::tenant_named(&self.worker, &SourceRecord::from_record(record, &self.worker.topics));
+        let tenant = sender::tenant_named(
+            &self.worker.senders,
+            &SourceRecord::from_record(record, &self.worker.topics),
+        );
         let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
-        let clock = self.worker.tracer.is_on().then(|| Arc::clone(&self.worker.clock));
+        let clock = self.worker.traces.tracer.is_on().then(|| Arc::clone(&self.worker.clock));
         self.cpu.submit_for(tenant, move || match clock {
             None => processor.process(&record, fetched.as_deref()),
             Some(clock) => {

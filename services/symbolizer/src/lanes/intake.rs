@@ -9,7 +9,7 @@ use crate::lanes::batch::{RecordProcessor, RecordStep};
 use crate::lanes::record_reports::RecordReports;
 use crate::output::dead_letters::describe_refusal;
 use crate::output::outcomes;
-use crate::output::retry_tiers::Tier;
+use crate::retry_tiers::Tier;
 use crate::source_record::{Reason, ReceiverRefusal, SourceRecord};
 use crate::symbols::FetchedSymbols;
 use crate::worker::Worker;
@@ -30,16 +30,16 @@ pub struct Intake {
 impl Intake {
     /// Creates the intake of a lane.
     pub fn new(worker: Arc<Worker>, lane: &'static str, rates: Arc<TenantRates>) -> Intake {
-        let charges = LaneCharges::new(worker.clone(), rates);
+        let charges = LaneCharges::new(worker.senders.clone(), rates);
         Intake { worker, lane, charges }
     }
 
     /// Returns the dead letter of a record that the lane itself refuses.
     pub fn refuse_record(&self, record: &Record, why: &Refusal) -> Done {
         let entry = SourceRecord::from_record(record, &self.worker.topics);
-        let tenant = sender::tenant_named(&self.worker, &entry);
+        let tenant = sender::tenant_named(&self.worker.senders, &entry);
         let (reason, detail) = describe_refusal(why);
-        outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail)
+        outcomes::dead_letter(&self.worker.outcomes, &entry, tenant.as_ref(), reason, &detail)
     }
 
     /// Splits a record of a known tenant into its reports, charges them, and symbolicates them.
@@ -54,13 +54,19 @@ impl Intake {
         let value = entry.record.value.as_ref().unwrap_or(&nothing);
         job_bytes(value.len());
         let dead = |reason: &str, detail: &str| {
-            RecordStep::from(outcomes::dead_letter(&self.worker, &entry, Some(tenant), reason, detail))
+            RecordStep::from(outcomes::dead_letter(
+                &self.worker.outcomes,
+                &entry,
+                Some(tenant),
+                reason,
+                detail,
+            ))
         };
         // After the tenant's rate: a refused record costs as much as any other.
         if let Some(refusal) = ReceiverRefusal::from_record(entry.record) {
             return dead(refusal.reason, refusal.detail);
         }
-        let elements = match self.worker.readers.split_record(value, &self.worker.limits) {
+        let elements = match self.worker.enricher.readers.split_record(value, &self.worker.enricher.limits) {
             // An empty array is a record without a report, and still has an outcome.
             Ok(none) if none.is_empty() => {
                 return dead("not_a_report", "the record is an array without a report in it");
@@ -86,13 +92,20 @@ impl Intake {
     ) -> RecordStep {
         let entry = SourceRecord::from_record(record, &self.worker.topics);
         let first = fetched.is_none();
-        match sender::admit_record(&self.worker, &entry, first, tenants_read) {
+        match sender::admit_record(&self.worker.senders, &entry, first, tenants_read) {
             Admission::Known { tenant, limits } => {
                 if first && !entry.internal && !self.charges.try_admit(&entry, &tenant, limits) {
                     let detail = "no topic accepts a copy of the record";
-                    let dead =
-                        || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "too_large", detail);
-                    return outcomes::send_to_overflow(&self.worker, &entry, &tenant)
+                    let dead = || {
+                        outcomes::dead_letter(
+                            &self.worker.outcomes,
+                            &entry,
+                            Some(&tenant),
+                            "too_large",
+                            detail,
+                        )
+                    };
+                    return outcomes::send_to_overflow(&self.worker.outcomes, &entry, &tenant)
                         .unwrap_or_else(dead)
                         .into();
                 }
@@ -101,22 +114,29 @@ impl Intake {
             Admission::Early { tenant } => {
                 let detail = format!("there is no tenant {tenant} yet");
                 let retried = outcomes::send_to_retry(
-                    &self.worker,
+                    &self.worker.outcomes,
                     &entry,
                     &tenant,
                     None,
                     Reason::UnknownTenant,
                     &detail,
                 );
-                let dead =
-                    || outcomes::dead_letter(&self.worker, &entry, Some(&tenant), "unknown_tenant", &detail);
+                let dead = || {
+                    outcomes::dead_letter(
+                        &self.worker.outcomes,
+                        &entry,
+                        Some(&tenant),
+                        "unknown_tenant",
+                        &detail,
+                    )
+                };
                 retried.unwrap_or_else(dead).into()
             }
             Admission::Refused { tenant, reason, detail } => {
-                outcomes::dead_letter(&self.worker, &entry, tenant.as_ref(), reason, &detail).into()
+                outcomes::dead_letter(&self.worker.outcomes, &entry, tenant.as_ref(), reason, &detail).into()
             }
             Admission::Deleted { tenant } => {
-                outcomes::drop_record(&self.worker, &entry, &tenant, self.lane).into()
+                outcomes::drop_record(&self.worker.outcomes, &entry, &tenant, self.lane).into()
             }
         }
     }

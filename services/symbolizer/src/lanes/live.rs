@@ -30,7 +30,8 @@ impl Live {
     pub fn new(resources: LaneResources, shares: Arc<TenantRates>) -> Live {
         let worker = Arc::clone(&resources.worker);
         let intake = Arc::new(Intake::new(worker.clone(), LIVE_LANE, shares.clone()));
-        let (ledger, spans) = (worker.lane_ledger(LIVE_LANE), LaneSpans::new(&worker, LIVE_LANE));
+        let (ledger, spans) =
+            (worker.outcomes.lane_ledger(LIVE_LANE), LaneSpans::new(&worker.traces, LIVE_LANE));
         Live { ledger, resources, shares, intake, spans, worker }
     }
 }
@@ -38,7 +39,7 @@ impl Live {
 impl Processor for Live {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            sender::refresh_tenants(&self.worker, &batch).await;
+            sender::refresh_tenants(&self.worker.senders, &batch).await;
             let began = self.worker.clock.monotonic_micros();
             let done = self.resources.process_records(&self.intake, batch).await;
             self.intake.charges.record_busy(began);
@@ -47,7 +48,11 @@ impl Processor for Live {
     }
 
     fn not_before(&self, record: &Record) -> Option<Instant> {
-        if self.worker.tenant_topics { self.worker.outputs.not_before(&record.at.topic) } else { None }
+        if self.worker.enricher.tenant_topics {
+            self.worker.enricher.outputs.not_before(&record.at.topic)
+        } else {
+            None
+        }
     }
 
     fn on_records_queued(&self, waits: bool) {

@@ -50,9 +50,10 @@ impl RecordReports<'_> {
         let (count, tenant) = (elements.len(), self.tenant);
         // A report that fills the record is not an element of an array.
         let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == self.value.len());
-        let trace = self.worker.continue_trace(self.entry.record.headers.get_text(headers::TRACEPARENT));
+        let trace =
+            self.worker.traces.continue_trace(self.entry.record.headers.get_text(headers::TRACEPARENT));
         let traceparent = trace.format_header();
-        let is_exported = self.worker.tracer.is_on() && trace.is_sampled();
+        let is_exported = self.worker.traces.tracer.is_on() && trace.is_sampled();
         let mut done = Done {
             source: self.entry.record.at.clone(),
             outputs: Vec::with_capacity(count),
@@ -105,9 +106,9 @@ impl RecordReports<'_> {
         let worker = self.worker;
         let dead = |bytes: &[u8], reason: &str, detail: &str| {
             let value = Some(self.value.slice_ref(bytes));
-            ReportResult::Dead(history.dead_letter(&worker.letters, value, reason, detail))
+            ReportResult::Dead(history.dead_letter(&worker.outcomes.letters, value, reason, detail))
         };
-        let ElementDocument { bytes, document } = match open_element(element, &worker.readers) {
+        let ElementDocument { bytes, document } = match open_element(element, &worker.enricher.readers) {
             Ok(opened) => opened,
             Err(refused) => return dead(refused.bytes, "not_a_report", &refused.detail),
         };
@@ -116,19 +117,20 @@ impl RecordReports<'_> {
             let detail = format!("the report has {} bytes, the limit of the tenant is {most}", bytes.len());
             return dead(bytes, "too_large", &detail);
         }
-        let source = match worker.readers.open(&document, &worker.limits) {
+        let source = match worker.enricher.readers.open(&document, &worker.enricher.limits) {
             Ok(source) => source,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
-        let report = match Report::read_event(source.json(), &worker.limits) {
+        let report = match Report::read_event(source.json(), &worker.enricher.limits) {
             Ok(report) => report,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
         let plan = Plan::new(&report);
-        let wanted = Wanted::for_report(self.tenant, &plan, &worker.list_analyses(self.tenant), |_| {
-            Generations::default()
-        });
-        let answers = match worker.symbols.look_up_symbols(wanted, self.fetched, self.last) {
+        let wanted =
+            Wanted::for_report(self.tenant, &plan, &worker.enricher.list_analyses(self.tenant), |_| {
+                Generations::default()
+            });
+        let answers = match worker.enricher.symbols.look_up_symbols(wanted, self.fetched, self.last) {
             symbols::Lookup::Answers(answers) => answers,
             symbols::Lookup::Wants(wanted) => return ReportResult::Wants(wanted),
             symbols::Lookup::Held(held) => return ReportResult::Held(held),
@@ -141,7 +143,7 @@ impl RecordReports<'_> {
             ..Context::default()
         };
         let id = self.tenant.scope(report.id);
-        let output = match worker.build_output(&source, &plan, &id, &answers, history, context) {
+        let output = match worker.enricher.build_output(&source, &plan, &id, &answers, history, context) {
             Ok(output) => output,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
@@ -159,8 +161,11 @@ impl RecordReports<'_> {
         let cold = held.failure.is_none() && !entry.internal;
         let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
         let why = held.describe_reason();
-        let retried = outcomes::send_to_retry(self.worker, entry, tenant, Some(&held.id), reason, why);
+        let retried =
+            outcomes::send_to_retry(&self.worker.outcomes, entry, tenant, Some(&held.id), reason, why);
         // The topics of copies accept every record that the input accepts.
-        retried.unwrap_or_else(|| outcomes::dead_letter(self.worker, entry, Some(tenant), "too_large", why))
+        retried.unwrap_or_else(|| {
+            outcomes::dead_letter(&self.worker.outcomes, entry, Some(tenant), "too_large", why)
+        })
     }
 }

@@ -1,16 +1,17 @@
 //! The resymbolicate lane: processes stored reports again that newer symbols may improve.
 
 use crate::admission::tenants::TenantStatus;
+use crate::enricher::{OutputError, ReportOutput};
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::output::dead_letters::{Provenance, describe_refusal};
-use crate::output::ledger::{Ledger, to_reference};
+use crate::output::ledger::Ledger;
 use crate::output::outcomes;
-use crate::output::retry_tiers::Tier;
 use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::{Bodies, Fetch, segment_key};
-use crate::source_record::{Reason, SourceRecord};
+use crate::retry_tiers::Tier;
+use crate::source_record::{Reason, SourceRecord, to_reference};
 use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
-use crate::worker::{OutputError, ReportOutput, Worker};
+use crate::worker::Worker;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Requests {
     /// Creates the resymbolicate lane of a worker.
     pub fn new(resources: LaneResources) -> Requests {
         let again = ResymbolicateRecord::new(Arc::clone(&resources.worker), RESYMBOLICATE_LANE);
-        let spans = LaneSpans::new(&resources.worker, RESYMBOLICATE_LANE);
+        let spans = LaneSpans::new(&resources.worker.traces, RESYMBOLICATE_LANE);
         Requests { resources, again: Arc::new(again), spans }
     }
 }
@@ -74,7 +75,7 @@ struct Request<'r> {
 impl ResymbolicateRecord {
     /// Creates the processor of requests for the lane with this name.
     pub fn new(worker: Arc<Worker>, lane: &'static str) -> ResymbolicateRecord {
-        ResymbolicateRecord { ledger: worker.lane_ledger(lane), worker }
+        ResymbolicateRecord { ledger: worker.outcomes.lane_ledger(lane), worker }
     }
 
     fn answer_request(
@@ -86,10 +87,12 @@ impl ResymbolicateRecord {
         let request = self.read_request(record)?;
         let stored = self.stored_body(&request, bodies)?;
         job_bytes(stored.len());
-        let limits =
-            ReadLimits { max_bytes: self.worker.output_bytes.max(stored.len()), ..self.worker.limits };
+        let limits = ReadLimits {
+            max_bytes: self.worker.enricher.output_bytes.max(stored.len()),
+            ..self.worker.enricher.limits
+        };
         let unusable = |e: ReadError| Ended::Unusable { reason: e.reason(), detail: e.to_string() };
-        let source = self.worker.readers.open(&stored, &limits).map_err(unusable)?;
+        let source = self.worker.enricher.readers.open(&stored, &limits).map_err(unusable)?;
         let report = Report::read(source.json(), &limits).map_err(unusable)?;
         let plan = Plan::new(&report);
         let answers = self.look_up_symbols(&request, &plan, fetched)?;
@@ -103,7 +106,7 @@ impl ResymbolicateRecord {
             return Ok(self.end_with_outcome(&request, end));
         }
         self.worker.metrics.count_frames(&output.enriched);
-        let history = self.worker.tracer.is_on().then(|| {
+        let history = self.worker.traces.tracer.is_on().then(|| {
             Box::new(ProcessingHistory { app: report.summary().app, ..ProcessingHistory::default() })
         });
         let done = Done {
@@ -123,7 +126,7 @@ impl ResymbolicateRecord {
         let id = content.parse_report_id().map_err(|e| Ended::not_a_request(e.to_string()))?;
         let request =
             Request { entry: SourceRecord::from_record(record, &self.worker.topics), record, content, id };
-        match self.worker.tenants.status(&request.id.tenant) {
+        match self.worker.senders.tenants.status(&request.id.tenant) {
             TenantStatus::Active | TenantStatus::Suspended | TenantStatus::Unknown => Ok(request),
             TenantStatus::Deleted => {
                 Err(Ended::Step(self.end_with_outcome(&request, Outcome::DroppedDeleted)))
@@ -187,12 +190,12 @@ impl ResymbolicateRecord {
         let newest = read_generations(&request.content).map_err(Ended::not_a_request)?;
         let at_least = |id: &DebugId| newest.get(id).copied().unwrap_or_default();
         let tenant = &request.id.tenant;
-        let wanted = Wanted::for_report(tenant, plan, &self.worker.list_analyses(tenant), at_least);
+        let wanted = Wanted::for_report(tenant, plan, &self.worker.enricher.list_analyses(tenant), at_least);
         // A request that no retry tier accepts has its last try at once. If it fails for symbols that would
         // have improved the report, the store is notified and requests again some time later.
         let last = Tier::after_tries(request.entry.failed_tries(Reason::FetchFailed) + 1).is_none()
-            || request.record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
-        match self.worker.symbols.look_up_symbols(wanted, fetched, last) {
+            || request.record.size() + COPY_HEADERS > self.worker.outcomes.letters.most_bytes;
+        match self.worker.enricher.symbols.look_up_symbols(wanted, fetched, last) {
             symbols::Lookup::Answers(answers) => Ok(answers),
             symbols::Lookup::Wants(wanted) => Err(Ended::Step(RecordStep::Wants(wanted))),
             symbols::Lookup::Held(held) => {
@@ -212,8 +215,8 @@ impl ResymbolicateRecord {
     ) -> Result<ReportOutput, OutputError> {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
-            "" => self.worker.traceparent(record),
-            stored => self.worker.continue_trace(Some(stored)).format_header(),
+            "" => self.worker.traces.traceparent(record),
+            stored => self.worker.traces.continue_trace(Some(stored)).format_header(),
         };
         let mut provenance = Provenance::from_record(entry, Some(&id.tenant), traceparent);
         if let Some(origin) = &content.origin {
@@ -226,13 +229,13 @@ impl ResymbolicateRecord {
             processed_at: Some(self.worker.clock.now()),
             ..Context::default()
         };
-        self.worker.build_output(source, plan, id, answers, &provenance, context)
+        self.worker.enricher.build_output(source, plan, id, answers, &provenance, context)
     }
 
     /// Sends the request to the next retry tier. Returns `None` if no tier accepts it.
     fn retry_request(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
         let tenant = &request.id.tenant;
-        outcomes::send_to_retry(&self.worker, &request.entry, tenant, id, Reason::FetchFailed, why)
+        outcomes::send_to_retry(&self.worker.outcomes, &request.entry, tenant, id, Reason::FetchFailed, why)
             .map(RecordStep::from)
     }
 
@@ -258,7 +261,7 @@ impl ResymbolicateRecord {
             Ended::Step(step) => step,
             Ended::Unusable { reason, detail } => {
                 let entry = SourceRecord::from_record(record, &self.worker.topics);
-                outcomes::dead_letter(&self.worker, &entry, None, reason, &detail).into()
+                outcomes::dead_letter(&self.worker.outcomes, &entry, None, reason, &detail).into()
             }
         })
     }
@@ -334,7 +337,7 @@ impl Processor for Requests {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let worker = &self.again.worker;
-            worker.seek_outputs(batch.iter()).await?;
+            worker.enricher.seek_outputs(batch.iter()).await?;
             let group = |bodies| Group { again: self.again.clone(), bodies };
             self.resources.process_with_bodies(batch, |_| true, group).await
         })
@@ -344,7 +347,7 @@ impl Processor for Requests {
         let (reason, detail) = describe_refusal(why);
         let worker = &self.again.worker;
         outcomes::dead_letter(
-            worker,
+            &worker.outcomes,
             &SourceRecord::from_record(record, &worker.topics),
             None,
             reason,

@@ -11,9 +11,9 @@ use crate::lanes::intake::Intake;
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
 use crate::output::outcomes;
-use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
 use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::Bodies;
+use crate::retry_tiers::{ClockReading, Tier, TierWaits};
 use crate::source_record::SourceRecord;
 use crate::symbols::FetchedSymbols;
 use crate::worker::Worker;
@@ -60,7 +60,8 @@ impl Retry {
         let again = ResymbolicateRecord::new(worker.clone(), RETRY_LANE);
         let intake = Intake::new(worker.clone(), RETRY_LANE, shares.clone());
         let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
-        let (ledger, spans) = (worker.lane_ledger(RETRY_LANE), LaneSpans::new(&worker, RETRY_LANE));
+        let (ledger, spans) =
+            (worker.outcomes.lane_ledger(RETRY_LANE), LaneSpans::new(&worker.traces, RETRY_LANE));
         Retry {
             ledger,
             resources,
@@ -87,10 +88,11 @@ impl Retry {
         }
         // Records in overflow are let through at the tenant's rate, half of it for each half of its records.
         let entry = SourceRecord::from_record(record, &self.worker.topics);
-        let tenant = sender::tenant_named(&self.worker, &entry)?;
+        let tenant = sender::tenant_named(&self.worker.senders, &entry)?;
         // Tenants without a limit, and tenants that are not active any more, are not paced.
-        let paced = is_paced(&entry) && self.worker.tenants.status(&tenant) == TenantStatus::Active;
-        let rate = self.worker.tenant_rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
+        let paced = is_paced(&entry) && self.worker.senders.tenants.status(&tenant) == TenantStatus::Active;
+        let rate =
+            self.worker.senders.tenant_rate(self.worker.senders.tenants.limits(&tenant)).filter(|_| paced)?;
         self.shares.take_paced(&tenant, part_of(record), rate, now, cost_units(record)).err()
     }
 }
@@ -112,10 +114,11 @@ impl RecordProcessor for Group {
     fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         if self.ways.is_request(record) {
             self.ways.again.process_request(record, fetched, &self.bodies)
-        } else if let Some(topic) = outcomes::find_drain_topic(&self.ways.worker, record) {
+        } else if let Some(topic) = outcomes::find_drain_topic(&self.ways.worker.outcomes, record) {
             let entry = SourceRecord::from_record(record, &self.ways.worker.topics);
-            let tenant = sender::tenant_named(&self.ways.worker, &entry);
-            outcomes::forward_record(&self.ways.worker, &entry, tenant.as_ref(), topic, RETRY_LANE).into()
+            let tenant = sender::tenant_named(&self.ways.worker.senders, &entry);
+            outcomes::forward_record(&self.ways.worker.outcomes, &entry, tenant.as_ref(), topic, RETRY_LANE)
+                .into()
         } else {
             self.ways.intake.process_record(record, fetched, self.tenants_read)
         }
@@ -125,8 +128,8 @@ impl RecordProcessor for Group {
 impl Processor for Retry {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            let tenants_read = sender::refresh_tenants(&self.worker, &batch).await;
-            self.worker.seek_outputs(batch.iter()).await?;
+            let tenants_read = sender::refresh_tenants(&self.worker.senders, &batch).await;
+            self.worker.enricher.seek_outputs(batch.iter()).await?;
             let is_request = |record: &Record| self.ways.is_request(record);
             let group = |bodies| Group { ways: self.ways.clone(), bodies, tenants_read };
             self.resources.process_with_bodies(batch, is_request, group).await

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use unslide_proto::Message;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{
-    BatchAccount, LedgerRecord, Outcome, OutcomeCount, PartitionBatch, RecordRef as ProtoRef, TerminalOutcome,
+    BatchAccount, LedgerRecord, Outcome, OutcomeCount, PartitionBatch, TerminalOutcome,
 };
+use unslide_stream::OutRecord;
 use unslide_stream::lane::Done;
-use unslide_stream::{OutRecord, RecordRef};
 
 /// Writes the ledger entries of one lane of a worker.
 #[derive(Clone, Debug)]
@@ -72,11 +72,6 @@ impl Ledger {
     }
 }
 
-/// Converts a record's position to the form that messages have.
-pub fn to_reference(at: &RecordRef) -> ProtoRef {
-    ProtoRef { topic: at.topic.to_string(), partition: at.partition, offset: at.offset }
-}
-
 /// Returns the name of an outcome in metrics.
 pub fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
@@ -96,6 +91,7 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_stream::RecordRef;
 
     fn done(partition: i32, offset: i64, outcomes: &[(&str, Outcome)]) -> Done {
         Done {

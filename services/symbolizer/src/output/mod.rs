@@ -3,7 +3,7 @@
 pub mod dead_letters;
 pub mod ledger;
 pub mod outcomes;
-pub mod retry_tiers;
 pub mod spans;
 pub mod stored_reports;
 pub mod tenant_topics;
+pub mod traces;

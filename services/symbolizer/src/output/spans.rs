@@ -2,7 +2,7 @@
 //! outputs carry, so that a reader of an output continues the trace.
 
 use crate::output::ledger::outcome_name;
-use crate::worker::Worker;
+use crate::output::traces::RecordTraces;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use unslide_proto::headers;
@@ -19,7 +19,7 @@ const COMMIT_STEP: &str = "commit";
 
 /// Exports the spans of one lane.
 pub struct LaneSpans {
-    worker: Arc<Worker>,
+    traces: Arc<RecordTraces>,
     lane: &'static str,
     /// Start of the transaction under way; a lane has one at a time.
     commit_began_micros: AtomicI64,
@@ -27,25 +27,25 @@ pub struct LaneSpans {
 
 impl LaneSpans {
     /// Creates the exporter of the lane with this name.
-    pub fn new(worker: &Arc<Worker>, lane: &'static str) -> LaneSpans {
-        LaneSpans { worker: Arc::clone(worker), lane, commit_began_micros: AtomicI64::new(0) }
+    pub fn new(traces: &Arc<RecordTraces>, lane: &'static str) -> LaneSpans {
+        LaneSpans { traces: Arc::clone(traces), lane, commit_began_micros: AtomicI64::new(0) }
     }
 
     /// Records that a transaction begins.
     pub fn begin_commit(&self) {
-        if self.worker.tracer.is_on() {
-            self.commit_began_micros.store(self.worker.clock.now_micros(), Ordering::Relaxed);
+        if self.traces.tracer.is_on() {
+            self.commit_began_micros.store(self.traces.clock.now_micros(), Ordering::Relaxed);
         }
     }
 
     /// Exports the spans of a committed transaction, if their traces are sampled.
     pub fn export_spans(&self, records: &[&Record], done: &[&Done]) {
-        if !self.worker.tracer.is_on() {
+        if !self.traces.tracer.is_on() {
             return;
         }
         let commit = SpanTimes {
             began_micros: self.commit_began_micros.load(Ordering::Relaxed),
-            ended_micros: self.worker.clock.now_micros(),
+            ended_micros: self.traces.clock.now_micros(),
         };
         for (record, done) in records.iter().zip(done) {
             let carried =
@@ -53,7 +53,7 @@ impl LaneSpans {
             let carried = carried.and_then(TraceContext::from_header);
             // A ledger entry does not carry a trace.
             let context = carried
-                .unwrap_or_else(|| self.worker.continue_trace(record.headers.get_text(headers::TRACEPARENT)));
+                .unwrap_or_else(|| self.traces.continue_trace(record.headers.get_text(headers::TRACEPARENT)));
             if context.is_sampled() {
                 self.export_record(record, done, context, commit);
             }
@@ -61,7 +61,7 @@ impl LaneSpans {
     }
 
     fn export_record(&self, record: &Record, done: &Done, context: TraceContext, commit: SpanTimes) {
-        let (worker, at) = (&self.worker, &record.at);
+        let (traces, at) = (&self.traces, &record.at);
         let history = done.history.as_deref();
         let steps = history.map(|history| history.steps.as_slice()).unwrap_or_default();
         let began = steps.iter().map(|step| step.began_micros).min();
@@ -94,9 +94,9 @@ impl LaneSpans {
         }
         for step in steps {
             let times = SpanTimes { began_micros: step.began_micros, ended_micros: step.ended_micros };
-            worker.tracer.export_span(span.create_child(step.name, times, &worker.ids));
+            traces.tracer.export_span(span.create_child(step.name, times, &traces.ids));
         }
-        worker.tracer.export_span(span.create_child(COMMIT_STEP, commit, &worker.ids));
-        worker.tracer.export_span(span);
+        traces.tracer.export_span(span.create_child(COMMIT_STEP, commit, &traces.ids));
+        traces.tracer.export_span(span);
     }
 }

@@ -6,7 +6,8 @@ use unslide_artifacts::{Fault, Operation};
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, TerminalOutcome, resymbolicate::Body};
 use unslide_proto::{body, headers};
-use unslide_report::reader::{DocumentText, MemberPlace, ReportReader, ReportReaders, TranslatedReport};
+use unslide_report::MemberPlace;
+use unslide_report::reader::{DocumentText, ReportReader, ReportReaders, TranslatedReport};
 use unslide_report::{Backtrace, FrameSlot, ReadError, ReadLimits, Report};
 use unslide_stream::{OutRecord, Record};
 

@@ -144,7 +144,7 @@ async fn limit(bench: &Bench, tenant: &str, units_per_second: u32) {
     tell(&bench.producer, &bench.names, tenant, TenantState::Active, limits).await;
     let tenant = TenantId::new(tenant).unwrap();
     for _ in 0..3_000 {
-        if bench.worker.tenants.limits(&tenant).units_per_second == units_per_second {
+        if bench.worker.senders.tenants.limits(&tenant).units_per_second == units_per_second {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -15,10 +15,10 @@ async fn what_is_known_of_the_tenants_grows_old_and_a_lane_tells_what_waits_and_
     let bench = Bench::new().await;
     let worker = &bench.worker;
     bench.tenants_read().await;
-    let read = worker.tenants.looked_at().unwrap();
+    let read = worker.senders.tenants.looked_at().unwrap();
     let age = |seconds| {
         let now = read + Duration::from_secs(seconds);
-        worker.metrics.refresh_shared(&worker.symbols, &worker.tenants, now);
+        worker.metrics.refresh_shared(&worker.enricher.symbols, &worker.senders.tenants, now);
         figure(&bench, "unslide_symbolizer_tenant_config_age_seconds")
     };
     assert_eq!(age(0), 0);

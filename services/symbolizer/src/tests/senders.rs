@@ -191,7 +191,7 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
         assert_eq!(shared.len(), n as usize - 2, "the shared topic goes on");
     }
     assert_eq!(until(&lane, |s| s.records == 2).await.paused, None);
-    let said = bench.worker.outputs.check_outputs().unwrap_err();
+    let said = bench.worker.enricher.outputs.check_outputs().unwrap_err();
     assert!(said.contains("inputs of 1 tenants") && said.contains("unslide tenant topics"), "{said}");
     assert!(!said.contains("acme"), "{said}");
     // What mends it: then everything comes, once.
@@ -200,7 +200,7 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
     bench.input_with(&input, Headers::new(), app.report(5, 2)).await;
     let own = bench.wait(&output, 3).await;
     assert!(own.len() == 3 && own.iter().all(|r| symbolicated(r) > 0));
-    assert_eq!(bench.worker.outputs.check_outputs(), Ok(()));
+    assert_eq!(bench.worker.enricher.outputs.check_outputs(), Ok(()));
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
     admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
     bench.end(vec![lane]).await;
@@ -261,7 +261,7 @@ async fn a_tenant_is_unknown_once_the_record_was_in_every_tier_and_the_table_was
         let at = RecordRef { topic: topic.into(), partition: 0, offset: 0 };
         let record = Record { at, time_millis: Some(now), key: None, value: None, headers };
         let entry = SourceRecord::from_record(&record, &bench.names);
-        match sender::admit_record(&bench.worker, &entry, true, tenants_read) {
+        match sender::admit_record(&bench.worker.senders, &entry, true, tenants_read) {
             Admission::Early { .. } => "early",
             Admission::Refused { reason, .. } => reason,
             other => panic!("{other:?}"),

@@ -187,13 +187,13 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     let lane = bench.live();
     let status = paused(&lane).await;
     assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
-    assert!(bench.worker.symbols.breaker().is_open());
+    assert!(bench.worker.enricher.symbols.breaker().is_open());
     let said = unready(&lane).await;
     assert!(said.contains("object storage fails") && said.contains("could not list"), "{said}");
     assert!(!said.contains("acme"), "{said}");
     // It is tried now and then, and stays as it is.
-    let openings = bench.worker.symbols.breaker().opened();
-    while bench.worker.symbols.breaker().opened() < openings + 2 {
+    let openings = bench.worker.enricher.symbols.breaker().opened();
+    while bench.worker.enricher.symbols.breaker().opened() < openings + 2 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
@@ -202,7 +202,7 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     bench.memory.heal();
     let outputs = bench.wait(&bench.names.output, 9).await;
     assert_eq!(outputs.iter().filter(|r| symbolicated(r) > 0).count(), 1);
-    assert!(!bench.worker.symbols.breaker().is_open());
+    assert!(!bench.worker.enricher.symbols.breaker().is_open());
     assert!(bench.read(&bench.names.retry_10s).await.is_empty(), "no try was counted");
     bench.end(vec![lane]).await;
 }
@@ -230,8 +230,8 @@ async fn a_store_that_fails_for_the_only_report_costs_it_no_try_in_any_lane() {
     let status = paused(&retry).await;
     assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
     lanes.push(retry);
-    let openings = bench.worker.symbols.breaker().opened();
-    while bench.worker.symbols.breaker().opened() < openings + 2 {
+    let openings = bench.worker.enricher.symbols.breaker().opened();
+    while bench.worker.enricher.symbols.breaker().opened() < openings + 2 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(bench.read(&bench.names.retry_1m).await.is_empty(), "no further try was counted");

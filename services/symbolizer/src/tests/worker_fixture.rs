@@ -1,15 +1,19 @@
 //! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
 
 use super::retry_progress::{RetryProgress, WatchedRetry};
+use crate::admission::sender::SenderChecks;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
+use crate::enricher::Enricher;
 use crate::lanes::batch::LaneResources;
 use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
+use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
+use crate::output::traces::RecordTraces;
 use crate::run::{IDLE_FETCH, SYMBOL_FETCH_TIMEOUT, probe_lane};
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
@@ -223,34 +227,48 @@ impl Bench {
         let breaker = Arc::new(Breaker::new(wishes.breaker));
         let probe = Duration::from_secs(5);
         let registry = prometheus::Registry::new();
+        let tenants = Arc::new(tenants);
+        let traces =
+            Arc::new(RecordTraces { ids: Ids::default(), tracer: Tracer::default(), clock: clock.clone() });
         let worker = Worker {
-            readers: wishes.readers,
-            slot: "w".to_owned(),
-            clock: clock.clone(),
-            tenants: Arc::new(tenants),
-            signatures: Signatures::new(&wishes.signatures),
-            symbols: SymbolSource::new(cache, store.clone(), breaker, clock.clone(), 32, probe),
-            objects: store.clone(),
-            topics: names.clone(),
-            tenant_topics: settings.tenant_topics,
-            outputs: Outputs::new(&settings),
-            limits: ReadLimits { max_bytes: wishes.record_bytes, ..ReadLimits::default() },
-            output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
-            most_outputs: wishes.most_outputs,
-            letters: DeadLetterTopic {
-                topic: names.dead_letter.clone(),
-                most_bytes: settings.max_copy_bytes(),
+            senders: Arc::new(SenderChecks {
+                tenants: tenants.clone(),
+                signatures: Signatures::new(&wishes.signatures),
+                topics: names.clone(),
+                clock: clock.clone(),
+                tenant_units_per_second: 0,
+            }),
+            enricher: Enricher {
+                symbols: SymbolSource::new(cache, store.clone(), breaker, clock.clone(), 32, probe),
+                tenants,
+                readers: wishes.readers,
+                limits: ReadLimits { max_bytes: wishes.record_bytes, ..ReadLimits::default() },
+                analyses: Vec::new(),
+                topics: names.clone(),
+                tenant_topics: settings.tenant_topics,
+                outputs: Outputs::new(&settings),
+                output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
             },
-            tenant_units_per_second: 0,
-            analyses: Vec::new(),
-            ids: Ids::default(),
-            tracer: Tracer::default(),
+            outcomes: OutcomeWriter {
+                slot: "w".to_owned(),
+                topics: names.clone(),
+                letters: DeadLetterTopic {
+                    topic: names.dead_letter.clone(),
+                    most_bytes: settings.max_copy_bytes(),
+                },
+                traces: traces.clone(),
+            },
+            traces,
+            clock: clock.clone(),
+            topics: names.clone(),
+            objects: store.clone(),
+            most_outputs: wishes.most_outputs,
             metrics: Metrics::new(&registry).unwrap(),
         };
         let (worker, live_patience) =
             (Arc::new(worker), Patience::while_idle(wishes.patience, wishes.idle_patience));
         let watched = worker.clone();
-        tokio::spawn(async move { watched.outputs.watch_topics().await });
+        tokio::spawn(async move { watched.enricher.outputs.watch_topics().await });
         Bench {
             settings,
             names,
@@ -392,7 +410,7 @@ impl Bench {
     /// Returns once the worker has read the table of the tenants.
     pub async fn tenants_read(&self) {
         for _ in 0..3_000 {
-            if self.worker.tenants.refresh_table().await {
+            if self.worker.senders.tenants.refresh_table().await {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -3,6 +3,7 @@
 mod finding;
 mod frame;
 mod own_frames;
+mod place;
 mod removal;
 mod variable;
 

@@ -10,7 +10,8 @@ use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};
 use crate::report::memory::jetsam_event;
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
-use crate::{Ours, ReadError, ReadLimits, splice};
+use crate::spans::remove_spans;
+use crate::{Ours, ReadError, ReadLimits};
 use part::{ReadPart, append_backtraces, read_part};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -69,7 +70,7 @@ impl<'a> Report<'a> {
         if self.own_member.is_none() {
             return Cow::Borrowed(self.input);
         }
-        Cow::Owned(splice::remove_spans(self.input, self.own_members()))
+        Cow::Owned(remove_spans(self.input, self.own_members()))
     }
 
     /// Returns the value of our member of the report object.

@@ -5,7 +5,7 @@ use super::error;
 use super::images::UsedImages;
 use super::own_value;
 use crate::json::JsonBuilder;
-use unslide_report::reader::MemberPlace;
+use unslide_report::MemberPlace;
 use unslide_report::{JsonValue, ReadError, ReadLimits, Text};
 
 /// One item of a list of frames.

@@ -13,7 +13,8 @@ use crate::identity::text_id;
 use crate::json::JsonBuilder;
 use places::PlacedImages;
 use stacks::CrashStacks;
-use unslide_report::reader::{MemberPlace, ReportReader, TranslatedReport};
+use unslide_report::MemberPlace;
+use unslide_report::reader::{ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader of crash diagnostics.

@@ -3,7 +3,7 @@
 use super::STACK_FRAMES_LIMIT;
 use super::places::{FramePlace, PlacedImages};
 use crate::json::JsonBuilder;
-use unslide_report::reader::MemberPlace;
+use unslide_report::MemberPlace;
 use unslide_report::{JsonValue, NestedObject, ReadError, ReadLimits};
 
 /// Images in which threads begin.

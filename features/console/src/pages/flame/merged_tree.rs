@@ -29,7 +29,7 @@ pub(super) struct MergedTree {
 
 /// Loads the newest reports of a group, or of a version of it, and merges their trees on the CPU pool.
 pub(super) async fn load_merged_tree(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     group: &GroupCounts,
     version: Option<String>,
@@ -41,7 +41,7 @@ pub(super) async fn load_merged_tree(
         version: version.clone(),
         ..ReportFilter::default()
     };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     tx.rollback();
     let mut merged = MergedTree {
@@ -51,7 +51,7 @@ pub(super) async fn load_merged_tree(
         looked_at: 0,
         more: rows.next.is_some(),
         skipped: 0,
-        reservation: reserve_bytes(&api.permits, access.tenant(), 0)?,
+        reservation: reserve_bytes(&symbolication.capacity.permits, access.tenant(), 0)?,
     };
     let mut bytes = 0;
     for row in &rows.reports {
@@ -59,7 +59,7 @@ pub(super) async fn load_merged_tree(
             merged.more = true;
             return Ok(merged);
         }
-        let body = match load_report(api, access, &row.report_id.to_string(), row.variant).await {
+        let body = match load_report(symbolication, access, &row.report_id.to_string(), row.variant).await {
             Ok((_, body)) => body,
             // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => continue,
@@ -70,7 +70,7 @@ pub(super) async fn load_merged_tree(
             merged.merge_report(body)?;
             Ok::<_, Problem>(merged)
         };
-        merged = api.cpu.run_for(access.tenant(), work).await??;
+        merged = symbolication.capacity.cpu.run_for(access.tenant(), work).await??;
     }
     Ok(merged)
 }

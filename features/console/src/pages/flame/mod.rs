@@ -50,13 +50,13 @@ struct CompareForm {
 }
 
 pub async fn render_report(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, body) = load_report(&api, &signed.access, &id, variant).await?;
+    let (found, body) = load_report(&symbolication, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
@@ -88,22 +88,24 @@ pub async fn render_report(
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
-    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    let answer = symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
 }
 
 pub async fn render_group(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<Uuid>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let group = load_group(&api, access, id).await?;
+    let group = load_group(&symbolication.storage, access, id).await?;
     let (version, compare) = (state.get_text("version"), state.get_text("compare"));
-    let first = Box::pin(load_merged_tree(&api, access, &group, version.clone())).await?;
+    let first = Box::pin(load_merged_tree(&symbolication, access, &group, version.clone())).await?;
     let second = match &compare {
-        Some(other) => Some(Box::pin(load_merged_tree(&api, access, &group, Some(other.clone()))).await?),
+        Some(other) => {
+            Some(Box::pin(load_merged_tree(&symbolication, access, &group, Some(other.clone()))).await?)
+        }
         None => None,
     };
     if first.reports == 0 && second.as_ref().is_none_or(|second| second.reports == 0) && version.is_none() {
@@ -111,7 +113,8 @@ pub async fn render_group(
     }
     // Memory for the tree of the app's functions, and for that of the difference.
     let nodes = first.tree.node_count() + second.as_ref().map_or(0, |second| 2 * second.tree.node_count());
-    let mut reservation = reserve_bytes(&api.permits, access.tenant(), CallTree::most_bytes(nodes))?;
+    let mut reservation =
+        reserve_bytes(&symbolication.capacity.permits, access.tenant(), CallTree::most_bytes(nodes))?;
     let viewer = signed.viewer;
     let work = move || {
         let form = compare_form(&group, version.as_deref(), compare.as_deref());
@@ -122,7 +125,7 @@ pub async fn render_group(
         let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
-    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    let answer = symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
 }
 

@@ -18,7 +18,7 @@ struct OutcomesPage {
 
 /// `POST /console/groups/changes`: returns to the list if every group was changed; else lists the outcomes.
 pub async fn change_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -36,7 +36,7 @@ pub async fn change_from_form(
     let merge = form.get("merge").is_some();
     let change = if merge { None } else { Some(read_patch(&form)?) };
     let changed =
-        change_all_as_author(&api, &to_author(&signed), GroupChanges { groups, change, merge }).await?;
+        change_all_as_author(&storage, &to_author(&signed), GroupChanges { groups, change, merge }).await?;
     let back = list_address(form.get("back"));
     if changed.done == changed.outcomes.len() {
         let joint = if back.contains('?') { '&' } else { '?' };

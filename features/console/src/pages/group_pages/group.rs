@@ -9,6 +9,7 @@ use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::report;
 use crate::prelude::*;
 use time::{Duration, OffsetDateTime};
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
 use unslide_api::feature::site::{GroupRef, choose_report, load_group};
 use unslide_report::device_models::name_with_code;
@@ -129,42 +130,44 @@ struct ShownReport {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
+    State(panels): State<Arc<Panels>>,
     signed: SignedIn<ReportsRead>,
     Path(named): Path<GroupRef>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
+    let (access, now) = (&signed.access, symbolication.storage.clock.now());
     let is_short = matches!(named, GroupRef::ShortId(_));
-    let found = load_group(&api, access, named).await?;
+    let found = load_group(&symbolication.storage, access, named).await?;
     let group = &found.group;
     if is_short || found.redirected_from.is_some() {
         // Not permanent, because the old id may be a group again later.
         return Ok(Redirect::temporary(&format!("/console/groups/{}", group.id)).into_response());
     }
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
     let first = now.date() - Duration::days(DAYS - 1);
     let releases = trends::first_days(&mut tx, Some(&group.app), first, RELEASES_LIMIT).await?;
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
-    let context = GroupContextSection::load_for_group(&api, &mut tx, group.id, &state).await?;
-    let panels = collect_panels(&api, &mut tx, PanelSlot::Group(group.id)).await?;
+    let context = GroupContextSection::load_for_group(&symbolication, &mut tx, group.id, &state).await?;
+    let panels = collect_panels(&panels, &mut tx, PanelSlot::Group(group.id)).await?;
     tx.rollback();
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
-        Some((row, why)) => match shown_report(&api, access, row, why).await {
+        Some((row, why)) => match shown_report(&symbolication, access, row, why).await {
             // The report was deleted since.
             Err(problem) if problem.kind() == Kind::NotFound => None,
             shown => Some(shown?),
         },
         None => None,
     };
-    let work = GroupWork::load_for_group(&api, access, &found, state.get_text("cursor")).await?;
+    let work =
+        GroupWork::load_for_group(&symbolication.storage, access, &found, state.get_text("cursor")).await?;
     let times = ChartTimes::from_days(first, now.date());
     render_html(&GroupPage {
         shell: Shell::for_viewer(signed.viewer, "groups", text_or(&group.title, "no title")),
@@ -202,14 +205,14 @@ fn took(millis: i64) -> String {
 }
 
 async fn shown_report(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     row: &ReportRow,
     why: &'static str,
 ) -> Result<ShownReport, Problem> {
     let (id, variant) = (row.report_id, row.variant);
     let explain = report_path(id, variant, "/explain");
-    let stack = report::crashed_stack(api, access, &id.to_string(), variant, explain).await?;
+    let stack = report::crashed_stack(symbolication, access, &id.to_string(), variant, explain).await?;
     Ok(ShownReport { row: row.clone(), why, stack })
 }
 

@@ -19,13 +19,13 @@ fn redirect_to_group(id: Uuid) -> Response {
 
 /// `POST /console/groups/{id}/update`: changes the status or the assignee.
 pub async fn update_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let patch = read_patch(&form)?;
-    change_as_author(&api, &to_author(&signed), &id.into(), patch).await?;
+    change_as_author(&storage, &to_author(&signed), &id.into(), patch).await?;
     Ok(redirect_to_group(id))
 }
 
@@ -54,19 +54,24 @@ pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
 }
 
 pub async fn add_comment(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    comment::comment_as_author(&api, &to_author(&signed), &id.into(), form.get("text").unwrap_or_default())
-        .await?;
+    comment::comment_as_author(
+        &storage,
+        &to_author(&signed),
+        &id.into(),
+        form.get("text").unwrap_or_default(),
+    )
+    .await?;
     Ok(redirect_to_group(id))
 }
 
 /// `POST /console/groups/{id}/merge`: merges the groups that were chosen or pasted as ids.
 pub async fn merge_into(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
@@ -78,18 +83,18 @@ pub async fn merge_into(
         .filter(|word| !word.is_empty())
         .map(|word| parse_group_id(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
-    merge::merge_as_author(&api, &to_author(&signed), &id.into(), &ids).await?;
+    merge::merge_as_author(&storage, &to_author(&signed), &id.into(), &ids).await?;
     Ok(redirect_to_group(id))
 }
 
 pub async fn split_off(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     split::split_as_author(
-        &api,
+        &storage,
         &to_author(&signed),
         &id.into(),
         parse_group_id(form.get("group").unwrap_or_default())?,

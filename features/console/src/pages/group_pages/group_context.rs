@@ -2,7 +2,6 @@
 
 use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
 use crate::prelude::*;
-use unslide_api::feature::Api;
 use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict, load_context};
 use unslide_site::BarSelect;
 use unslide_store::queries::groups::context::{
@@ -39,33 +38,33 @@ pub struct FactLine {
 impl GroupContextSection {
     /// Loads the shares of a group, with the values of the keys in the page's address.
     pub async fn load_for_group(
-        api: &Api,
+        symbolication: &Symbolication,
         tx: &mut Tx<TenantTx>,
         group: Uuid,
         state: &PageState,
     ) -> Result<GroupContextSection, Problem> {
-        let found = load_context(api, tx, group).await?;
+        let found = load_context(symbolication, tx, group).await?;
         let keys = pick_keys(&found.keys, state);
         let values = if keys.is_empty() { Vec::new() } else { count_key_values(tx, group, &keys).await? };
-        Ok(GroupContextSection::from_counts(api, &found, &keys, &values))
+        Ok(GroupContextSection::from_counts(symbolication, &found, &keys, &values))
     }
 
     fn from_counts(
-        api: &Api,
+        symbolication: &Symbolication,
         found: &GroupContext,
         keys: &[String],
         values: &[KeyValueUse],
     ) -> GroupContextSection {
         let verdicts = found.verdicts.iter().map(|share| {
             let subject = share.subject.as_ref().map(|subject| format!("`{subject}`"));
-            describe_verdict(&api.analyses, share, subject.as_deref(), found.sample)
+            describe_verdict(&symbolication.analyses, share, subject.as_deref(), found.sample)
         });
         let selects = if found.keys.is_empty() { Vec::new() } else { key_selects(&found.keys, keys) };
         GroupContextSection {
             sample: counted(found.sample, "report", "reports"),
             facts: found.facts.iter().filter_map(describe_fact).collect(),
             verdicts: verdicts.collect(),
-            device_note: describe_only_device(&api.analyses, found),
+            device_note: describe_only_device(&symbolication.analyses, found),
             selects,
             values: keys.iter().filter_map(|key| break_down(key, &found.keys, values)).collect(),
         }

@@ -36,7 +36,7 @@ impl GroupWork {
     /// # Errors
     /// The database fails, or the cursor is not one of the activity.
     pub async fn load_for_group(
-        api: &Api,
+        storage: &Arc<Storage>,
         access: &Access<ReportsRead>,
         found: &GroupCounts,
         cursor: Option<String>,
@@ -44,12 +44,13 @@ impl GroupWork {
         let group = &found.group;
         let page = PageQuery { limit: Some(MOST_ACTIVITY), cursor };
         let id = Path(group.id.into());
-        let Json(activity) = list_group_activity(State(api.clone()), access.clone(), id, Query(page)).await?;
+        let Json(activity) =
+            list_group_activity(State(storage.clone()), access.clone(), id, Query(page)).await?;
         let path = format!("/console/groups/{}", group.id);
         Ok(GroupWork {
             merged: found.merged.clone(),
             similar: if may_write(access, group) {
-                list_similar(api, access, group).await?
+                list_similar(storage, access, group).await?
             } else {
                 Vec::new()
             },
@@ -62,7 +63,7 @@ impl GroupWork {
 
 /// Returns groups of the same app with the same culprit: perhaps the same bug.
 async fn list_similar(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     group: &ListedGroup,
 ) -> Result<Vec<ListedGroup>, Problem> {
@@ -74,7 +75,7 @@ async fn list_similar(
         culprit: Some(group.culprit.clone()),
         ..GroupFilter::default()
     };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = groups::list_groups(&mut tx, &filter, GroupOrder::LastSeen, None, MOST_SIMILAR + 1).await?;
     tx.rollback();
     Ok(found.into_iter().filter(|other| other.id != group.id).collect())

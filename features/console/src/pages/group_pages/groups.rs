@@ -10,6 +10,8 @@ use crate::pages::lists::{self, ListLink};
 use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
 use time::Duration;
+use unslide_api::feature::lists::Lists;
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_model::Scope;
 use unslide_site::{BarSelect, FilterBar, app_and_version, period_or_all};
@@ -55,22 +57,24 @@ struct BulkForm {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
+    State(lists): State<Arc<Lists>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let (access, now) = (&signed.access, api.clock.now());
-    if let Some(path) = find_page_by_id(&api, access, state.get("q")).await? {
+    let (access, now) = (&signed.access, storage.clock.now());
+    if let Some(path) = find_page_by_id(&storage, &panels, access, state.get("q")).await? {
         return Ok(Redirect::to(&path).into_response());
     }
     let me = signed.viewer.name.clone();
     let query = build_query(&state, now, me.as_deref());
     let is_growing = state.get("sort") == Some(GROWING);
-    let total = read_total(&api, access, &state, &query).await?;
-    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query)).await?;
+    let total = read_total(&storage, access, &state, &query).await?;
+    let Json(found) = list_groups(State(storage.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let trends = GroupTrends::from_rows(
         &trends::read_group_trends(&mut tx, &ids, state.get("version"), first).await?,
         (first, now.date()),
@@ -83,7 +87,7 @@ pub async fn render_page(
         versions: selects.get(1).map(BarSelect::values).unwrap_or_default(),
         assignee: me.clone().unwrap_or_default(),
     };
-    let views = SavedViews::load_for_page(&api, access, &state).await?;
+    let views = SavedViews::load_for_page(&storage, access, &state).await?;
     let sorted = |sort: &'static str| {
         let others =
             GROUP_FILTERS.iter().filter(|name| **name != "sort").map(|name| (*name, state.get(name)));
@@ -103,7 +107,7 @@ pub async fn render_page(
         },
         total,
         next: found.next_cursor.map(|cursor| state.at_cursor(GROUPS_PAGE, &GROUP_FILTERS, &cursor)),
-        links: lists::list_links(&api, "groups", &state.parameter_pairs(&GROUP_FILTERS)),
+        links: lists::list_links(&lists, "groups", &state.parameter_pairs(&GROUP_FILTERS)),
         caption: list_caption(&state),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),
         filtered: GROUP_FILTERS.iter().any(|name| state.get(name).is_some()),
@@ -148,7 +152,7 @@ fn list_caption(state: &PageState) -> &'static str {
 
 /// Counts the groups in the list, as [`GroupsPage::total`] has them.
 async fn read_total(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     state: &PageState,
     query: &GroupQuery,
@@ -157,7 +161,7 @@ async fn read_total(
     if state.get("cursor").is_some() || state.get("sort") == Some(GROWING) {
         return Ok(None);
     }
-    let total = count_groups(api, access, query.clone(), COUNTED_GROUPS_LIMIT).await?;
+    let total = count_groups(storage, access, query.clone(), COUNTED_GROUPS_LIMIT).await?;
     Ok((total > 0).then_some(total))
 }
 

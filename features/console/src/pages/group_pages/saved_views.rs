@@ -41,11 +41,11 @@ impl SavedViews {
     /// # Errors
     /// The database fails.
     pub async fn load_for_page(
-        api: &Api,
+        storage: &Arc<Storage>,
         access: &Access<ReportsRead>,
         state: &PageState,
     ) -> Result<SavedViews, Problem> {
-        let Json(found) = list_group_views(State(api.clone()), access.clone()).await?;
+        let Json(found) = list_group_views(State(storage.clone()), access.clone()).await?;
         let shown = to_filter(state);
         let may_share = access.principal.has_scope(Scope::GroupsWrite);
         let to_line = |view: GroupView| ViewLine {
@@ -67,7 +67,7 @@ impl SavedViews {
 
 /// `POST /console/groups/views`: saves the filter of a page under a name.
 pub async fn save_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -78,29 +78,29 @@ pub async fn save_from_form(
         shared: form.get("shared").is_some(),
         filter: to_filter(&state),
     };
-    let (_, Json(view)) = create_group_view(State(api), signed.access, JsonBody(new)).await?;
+    let (_, Json(view)) = create_group_view(State(storage), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(&view_address(&view.filter)).into_response())
 }
 
 /// `POST /console/groups/views/{id}`: renames a view.
 pub async fn rename_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let patch = GroupViewPatch { name: Some(form.field_text("name")), filter: None };
-    let Json(view) = change_group_view(State(api), signed.access, Path(id), JsonBody(patch)).await?;
+    let Json(view) = change_group_view(State(storage), signed.access, Path(id), JsonBody(patch)).await?;
     Ok(Redirect::to(&view_address(&view.filter)).into_response())
 }
 
 /// `POST /console/groups/views/{id}/delete`: deletes a view.
 pub async fn delete_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<Uuid>,
 ) -> Result<Response, Problem> {
-    delete_group_view(State(api), signed.access, Path(id)).await?;
+    delete_group_view(State(storage), signed.access, Path(id)).await?;
     Ok(Redirect::to(GROUPS_PAGE).into_response())
 }
 

@@ -17,13 +17,13 @@ struct SessionPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let query = SessionQuery { app: state.get_text("app"), limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = get_session(State(api), signed.access, Path(id.clone()), Query(query)).await?;
+    let Json(found) = get_session(State(storage), signed.access, Path(id.clone()), Query(query)).await?;
     let path = format!("/console/sessions/{}", encode_segment(&id));
     render_html(&SessionPage {
         shell: Shell::for_viewer(signed.viewer, "reports", "Session").with_about(id.as_str()),

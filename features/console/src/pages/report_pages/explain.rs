@@ -42,7 +42,7 @@ struct GroupedFunction {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
@@ -54,7 +54,7 @@ pub async fn render_page(
         let page = page_of(viewer, report, explanation, thread)?;
         Ok(page.render().map_err(Problem::internal)?.into_bytes())
     };
-    let answer = explain_stored(&api, &signed.access, &id, variant, finish).await?;
+    let answer = explain_stored(&symbolication, &signed.access, &id, variant, finish).await?;
     Ok(html_answer(answer))
 }
 

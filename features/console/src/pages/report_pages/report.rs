@@ -10,10 +10,11 @@ use axum::Extension;
 use http::{HeaderMap, HeaderValue, header};
 use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
-use unslide_api::feature::sources::{SourceScope, source_feature, source_lines_for_page};
+use unslide_api::feature::sources::{SourceScope, source_lines_for_page};
 use unslide_model::Scope;
 use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
@@ -65,19 +66,21 @@ impl ReportPage<'_> {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
+    State(panels): State<Arc<Panels>>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, mut body) = load_report(&api, &signed.access, &id, variant).await?;
+    let (found, mut body) = load_report(&symbolication, &signed.access, &id, variant).await?;
     let scope = SourceScope::for_report(&signed.access, &found.listed.app);
-    let lines = source_lines_for_page(&api, scope, &mut body, None).await;
-    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let lines = source_lines_for_page(&symbolication, scope, &mut body, None).await;
+    let mut tx = symbolication.storage.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::find_neighbours(&mut tx, &found.listed).await?;
-    let links = source_links(&mut tx, &found).await?.with_file_page(find_file_page(&api, &signed.access));
-    let panels = collect_panels(&api, &mut tx, PanelSlot::Report(&found.listed)).await?;
+    let links =
+        source_links(&mut tx, &found).await?.with_file_page(find_file_page(&symbolication, &signed.access));
+    let panels = collect_panels(&panels, &mut tx, PanelSlot::Report(&found.listed)).await?;
     let learned_limit = learned_limit(&mut tx, &found.listed).await?;
     tx.rollback();
     let (viewer, may_delete) = (signed.viewer, signed.access.principal.has_scope(Scope::TenantAdmin));
@@ -114,7 +117,7 @@ pub async fn render_page(
         reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
-    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    let answer = symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
 }
 
@@ -134,8 +137,8 @@ async fn learned_limit(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<u
 }
 
 /// Returns the path of the page of source files, if there is one and the viewer may open it.
-fn find_file_page(api: &Api, access: &Access<ReportsRead>) -> Option<&'static str> {
-    let page = source_feature(api).map(|sources| sources.file_page);
+fn find_file_page(symbolication: &Symbolication, access: &Access<ReportsRead>) -> Option<&'static str> {
+    let page = symbolication.sources.map(|sources| sources.file_page);
     page.filter(|_| access.principal.has_scope(Scope::SymbolsDownload))
 }
 
@@ -171,17 +174,18 @@ struct ThreadPage {
 
 /// `GET /console/reports/{id}/threads/{position}`: a thread that the report's page has no room for.
 pub async fn render_thread(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     Path((id, position)): Path<(String, usize)>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, mut body) = load_report(&api, &signed.access, &id, variant).await?;
+    let (found, mut body) = load_report(&symbolication, &signed.access, &id, variant).await?;
     let scope = SourceScope::for_report(&signed.access, &found.listed.app);
-    let lines = source_lines_for_page(&api, scope, &mut body, Some(position)).await;
-    let mut tx = api.tenant(signed.access.tenant()).await?;
-    let links = source_links(&mut tx, &found).await?.with_file_page(find_file_page(&api, &signed.access));
+    let lines = source_lines_for_page(&symbolication, scope, &mut body, Some(position)).await;
+    let mut tx = symbolication.storage.tenant(signed.access.tenant()).await?;
+    let links =
+        source_links(&mut tx, &found).await?.with_file_page(find_file_page(&symbolication, &signed.access));
     tx.rollback();
     let viewer = signed.viewer;
     let work = move || {
@@ -195,7 +199,7 @@ pub async fn render_thread(
         let shell = Shell::for_viewer(viewer, "reports", thread.heading.clone()).with_about(about);
         render_html(&ThreadPage { shell, report: path(""), thread })
     };
-    api.cpu.run_for(signed.access.tenant(), work).await?
+    symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await?
 }
 
 /// Returns the function that was running and the beginning of the report's id, for the title of a tab.
@@ -259,16 +263,16 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
 /// # Errors
 /// Those of [`load_report`].
 pub async fn crashed_stack(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     explain: String,
 ) -> Result<Option<ThreadStack>, Problem> {
-    let (found, mut body) = load_report(api, access, id, variant).await?;
+    let (found, mut body) = load_report(symbolication, access, id, variant).await?;
     let scope = SourceScope::for_report(access, &found.listed.app);
-    let lines = source_lines_for_page(api, scope, &mut body, None).await;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let lines = source_lines_for_page(symbolication, scope, &mut body, None).await;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let links = source_links(&mut tx, &found).await?;
     tx.rollback();
     let work = move || {
@@ -277,33 +281,33 @@ pub async fn crashed_stack(
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)))
     };
-    api.cpu.run_for(access.tenant(), work).await?
+    symbolication.capacity.cpu.run_for(access.tenant(), work).await?
 }
 
 /// `GET /console/reports/{id}/json`: the report as the API returns it.
 pub async fn get_json(
-    state: State<Api>,
+    symbolication: State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(get_representation(state, signed, slot, id, page, "application/json")).await
+    Box::pin(get_representation(symbolication, signed, slot, id, page, "application/json")).await
 }
 
 /// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
 pub async fn get_text(
-    state: State<Api>,
+    symbolication: State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(get_representation(state, signed, slot, id, page, "text/plain")).await
+    Box::pin(get_representation(symbolication, signed, slot, id, page, "text/plain")).await
 }
 
 async fn get_representation(
-    state: State<Api>,
+    symbolication: State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
     id: Path<String>,
@@ -313,5 +317,5 @@ async fn get_representation(
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));
     let query = GetQuery { variant: page.parse_number("variant")?, wait: None, format: None };
-    get_report(state, signed.access, slot, id, Query(query), headers).await
+    get_report(symbolication, signed.access, slot, id, Query(query), headers).await
 }

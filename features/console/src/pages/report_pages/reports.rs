@@ -5,6 +5,8 @@ use crate::components::rows;
 use crate::pages::lists::{self, ListLink};
 use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
+use unslide_api::feature::lists::Lists;
+use unslide_api::feature::panels::Panels;
 use unslide_api::feature::site::{list_reports, read_id, read_report_total};
 use unslide_site::{FilterBar, app_and_version};
 use unslide_store::queries::reports::{ReportRow, ReportTotal};
@@ -24,22 +26,24 @@ struct ReportsPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
+    State(lists): State<Arc<Lists>>,
     signed: SignedIn<ReportsRead>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    if let Some(path) = find_page_by_id(&api, access, state.get("q")).await? {
+    if let Some(path) = find_page_by_id(&storage, &panels, access, state.get("q")).await? {
         return Ok(Redirect::to(&path).into_response());
     }
-    let query = report_filters::build_query(&state, api.clock.now());
+    let query = report_filters::build_query(&state, storage.clock.now());
     // A further page needs no total.
     let total = match state.get("cursor") {
         Some(_) => None,
-        None => read_report_total(&api, access, query.clone()).await?,
+        None => read_report_total(&storage, access, query.clone()).await?,
     };
-    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query)).await?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let Json(found) = list_reports(State(storage.clone()), access.clone(), Query(query)).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback();
     selects.extend(report_filters::list_fields(&state));
@@ -56,7 +60,7 @@ pub async fn render_page(
             .with_bar(bar),
         reports: found.items,
         next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
-        links: lists::list_links(&api, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
+        links: lists::list_links(&lists, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),
         total,
         filtered: REPORT_FILTERS.iter().any(|name| state.get(name).is_some()),

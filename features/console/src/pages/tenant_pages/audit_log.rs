@@ -18,12 +18,12 @@ struct AuditLogPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = list_audit_log(State(api), signed.access, Query(query)).await?;
+    let Json(found) = list_audit_log(State(storage), signed.access, Query(query)).await?;
     render_html(&AuditLogPage {
         shell: Shell::for_viewer(signed.viewer, "audit-log", "Audit log"),
         entries: found.items,

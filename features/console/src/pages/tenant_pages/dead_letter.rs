@@ -33,11 +33,11 @@ struct Preview {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     signed: SignedIn<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let (found, first) = open_letter(&api, &signed.access, &id).await?;
+    let (found, first) = open_letter(&broker, &signed.access, &id).await?;
     let headers =
         found.headers.iter().map(|header| (truncate_text(&header.name), format_shown(&header.value)));
     render_html(&DeadLetterPage {

@@ -22,7 +22,7 @@ struct DeadLettersPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
@@ -33,7 +33,7 @@ pub async fn render_page(
         cursor: state.get_text("cursor"),
         ..DeadLetterQuery::default()
     };
-    let Json(found) = list_dead_letters(State(api), signed.access, Query(query)).await?;
+    let Json(found) = list_dead_letters(State(storage), signed.access, Query(query)).await?;
     let stages = [("", "all"), ("symbolize", "symbolize"), ("read", "read"), ("store", "store")];
     let statuses = [
         ("", "all"),
@@ -78,12 +78,12 @@ fn same_reason(letter: &DeadLetter) -> String {
 }
 
 pub async fn replay_from_form(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     signed: SignedIn<TenantAdmin>,
     trace: Extension<TraceContext>,
     id: Path<String>,
 ) -> Result<Response, Problem> {
     let wish = ReplayWish { again: false };
-    let Json(_) = replay_dead_letter(State(api), signed.access, trace, id, JsonBody(wish)).await?;
+    let Json(_) = replay_dead_letter(State(broker), signed.access, trace, id, JsonBody(wish)).await?;
     Ok(Redirect::to(DEAD_LETTERS_PAGE).into_response())
 }

@@ -57,18 +57,18 @@ impl KeysPage {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
     let by = &access.principal;
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = list_keys(State(api.clone()), access.clone(), Query(query)).await?;
+    let Json(found) = list_keys(State(storage.clone()), access.clone(), Query(query)).await?;
     let ids: Vec<Uuid> = found.items.iter().map(|key| key.id).collect();
     // The same scope as in a revocation.
     let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let descent = keys::list_descent(&mut tx, &ids, by.app.as_deref(), within).await?;
     tx.rollback();
     render_html(&KeysPage {
@@ -89,7 +89,7 @@ struct NewKeyPage {
 
 /// `POST /console/keys`: creates a key and shows its text only once.
 pub async fn create_from_form(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -110,18 +110,18 @@ pub async fn create_from_form(
         app: form.get("app").map(str::to_owned),
         expires_at: form.parse_day("ends")?,
     };
-    let (status, Json(made)) = create_key(State(api), signed.access, JsonBody(new)).await?;
+    let (status, Json(made)) = create_key(State(keys), signed.access, JsonBody(new)).await?;
     Ok(html_with(status, &NewKeyPage { shell: Shell::for_viewer(signed.viewer, "keys", "New key"), made }))
 }
 
 /// `POST /console/keys/{id}/revoke`: with the field `cascade`, also revokes the keys that descend from it.
 pub async fn revoke_from_form(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     signed: SignedIn<TenantAdmin>,
     id: Path<Uuid>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let query = RevokeQuery { cascade: form.has_field("cascade") };
-    let Json(_) = revoke_key(State(api), signed.access, id, Query(query)).await?;
+    let Json(_) = revoke_key(State(keys), signed.access, id, Query(query)).await?;
     Ok(Redirect::to(KEYS_PAGE).into_response())
 }

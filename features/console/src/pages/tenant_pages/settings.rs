@@ -77,25 +77,25 @@ impl RulesForm {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let rules = load_rules(&api, &signed.access).await?;
+    let rules = load_rules(&storage, &signed.access).await?;
     let rules = rules.map(|rules| match state.get("rule") {
         Some(rule) => rules.with_suggestion(rule),
         None => rules,
     });
-    render_settings(&api, signed, rules).await
+    render_settings(&storage, signed, rules).await
 }
 
 async fn render_settings(
-    api: &Api,
+    storage: &Storage,
     signed: SignedIn<TenantAdmin>,
     rules: Option<RulesForm>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut apps = app_settings::list_settings(&mut tx, access.only_app(), None, MOST_SHOWN).await?;
     apps.retain(|app| app.app != ALL_APPS);
     let usual = app_settings::get(&mut tx, ALL_APPS).await?.signals;
@@ -117,52 +117,56 @@ async fn render_settings(
     })
 }
 
-async fn load_rules(api: &Api, access: &Access<TenantAdmin>) -> Result<Option<RulesForm>, Problem> {
+async fn load_rules(
+    storage: &Arc<Storage>,
+    access: &Access<TenantAdmin>,
+) -> Result<Option<RulesForm>, Problem> {
     if access.only_app().is_some() {
         return Ok(None);
     }
-    let Json(found) = get_grouping_rules(State(api.clone()), access.clone()).await?;
+    let Json(found) = get_grouping_rules(State(storage.clone()), access.clone()).await?;
     let text = found.rules.as_ref().map(|rules| rules.text.clone()).unwrap_or_default();
     Ok(Some(RulesForm { text, set: found.rules, ..RulesForm::default() }))
 }
 
 /// `POST /console/settings/person-search`: turns the search by ids of persons on or off.
 pub async fn switch_person_search(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let new = PersonSearchSetting { enabled: form.has_field("enabled") };
-    let _ = set_person_search(State(api), signed.access, JsonBody(new)).await?;
+    let _ = set_person_search(State(storage), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(&format!("{SETTINGS_PAGE}#person-search")).into_response())
 }
 
 /// `POST /console/settings/grouping-rules`: sets the rules.
 pub async fn set_rules(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let new = NewGroupingRules { text: normalize_lines(&form) };
-    let _ = set_grouping_rules(State(api), signed.access, JsonBody(new)).await?;
+    let _ = set_grouping_rules(State(keys), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(SETTINGS_PAGE).into_response())
 }
 
 /// `POST /console/settings/grouping-rules/trial`: shows the effect of the rules in the form.
 pub async fn try_rules(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let text = normalize_lines(&form);
     let trial = GroupingRulesTrial { text: text.clone(), reports: None };
-    let Json(effect) = try_grouping_rules(State(api.clone()), signed.access.clone(), JsonBody(trial)).await?;
-    let rules = load_rules(&api, &signed.access).await?.map(|rules| RulesForm {
+    let Json(effect) =
+        try_grouping_rules(State(symbolication.clone()), signed.access.clone(), JsonBody(trial)).await?;
+    let rules = load_rules(&symbolication.storage, &signed.access).await?.map(|rules| RulesForm {
         text,
         effect: Some(effect),
         ..rules
     });
-    render_settings(&api, signed, rules).await
+    render_settings(&symbolication.storage, signed, rules).await
 }
 
 /// Returns the rules of a form: browsers send lines that end in a carriage return and a line feed.
@@ -171,7 +175,7 @@ fn normalize_lines(form: &SentForm) -> String {
 }
 
 pub async fn save_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -187,6 +191,6 @@ pub async fn save_from_form(
     };
     let (source_url, source_root) = (form.field_text("source_url"), form.field_text("source_root"));
     let new = NewAppSettings { app: form.field_text("app"), source_url, source_root, signals: Some(signals) };
-    let _ = set_app_settings(State(api), signed.access, JsonBody(new)).await?;
+    let _ = set_app_settings(State(storage), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(SETTINGS_PAGE).into_response())
 }

@@ -59,17 +59,17 @@ fn describe_run(run: &ReprocessRun) -> (&'static str, &'static str, &'static str
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, matched) = (signed.access, state.parse_number("matched")?.map(count_matches));
     let only_app = access.principal.app.clone();
-    let retention_days = api.retention.kept_days(access.principal.limits.retention_days);
+    let retention_days = storage.retention.kept_days(access.principal.limits.retention_days);
     let run = match state.get("run") {
         Some(id) => {
             let id = parse_parameter::<Uuid>("run", id)?;
-            let Json(run) = get_reprocess(State(api), access, Path(id)).await?;
+            let Json(run) = get_reprocess(State(storage), access, Path(id)).await?;
             Some(run)
         }
         None => None,
@@ -80,7 +80,7 @@ pub async fn render_page(
 
 /// `POST /console/data/reprocess`: counts the reports that match, or symbolicates them again.
 pub async fn reprocess_from_form(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
@@ -95,7 +95,7 @@ pub async fn reprocess_from_form(
         all: form.get("all").is_some(),
         dry_run: form.get("count").is_some(),
     };
-    let (name, value) = match begin_reprocess(&api, &signed.access, new).await? {
+    let (name, value) = match begin_reprocess(&storage, &signed.access, new).await? {
         BegunReprocess::Counted(count) => ("matched", count.to_string()),
         BegunReprocess::Running(run) => ("run", run.id.to_string()),
     };
@@ -106,13 +106,13 @@ pub async fn reprocess_from_form(
 
 /// `POST /console/reports/{id}/delete`: deletes a report, and returns to its group or to all reports.
 pub async fn delete_report_from_form(
-    api: State<Api>,
+    storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     id: Path<String>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let variant = VariantQuery { variant: form.parse_number("variant")? };
-    delete_report(api, signed.access, id, Query(variant)).await?;
+    delete_report(storage, signed.access, id, Query(variant)).await?;
     let next = match form.parse_number::<Uuid>("group") {
         Ok(Some(group)) => format!("/console/groups/{group}"),
         _ => "/console/reports".to_owned(),
@@ -122,10 +122,10 @@ pub async fn delete_report_from_form(
 
 /// `POST /console/symbols/{debug_id}/delete`: deletes the symbols of a debug id.
 pub async fn delete_symbols_from_form(
-    api: State<Api>,
+    symbolication: State<Arc<Symbolication>>,
     signed: SignedIn<SymbolsWrite>,
     id: Path<DebugId>,
 ) -> Result<Response, Problem> {
-    delete_symbols(api, signed.access, id).await?;
+    delete_symbols(symbolication, signed.access, id).await?;
     Ok(Redirect::to("/console/symbols").into_response())
 }

@@ -76,14 +76,14 @@ fn nearness_at(percent: u64) -> Option<Nearness> {
 }
 
 pub async fn render_page(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     signed: SignedIn<Operator>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
-    let default_units = api.tenants.units_per_second;
+    let default_units = storage.capacity.tenants.units_per_second;
     let query =
         TenantUsageQuery { sort: state.get_text("sort"), limit: None, cursor: state.get_text("cursor") };
-    let Json(found) = list_tenant_usage(State(api), signed.access, Query(query)).await?;
+    let Json(found) = list_tenant_usage(State(storage), signed.access, Query(query)).await?;
     let choices = [
         ("", "reports in 1 h"),
         ("deferred", "deferred"),

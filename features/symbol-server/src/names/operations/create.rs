@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
-use unslide_api::feature::Api;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, problems};
 use unslide_model::Scope;
 use utoipa::ToSchema;
@@ -34,11 +35,11 @@ pub struct CreatedNamesKey {
     responses((status = 201, description = "The key was made.", body = CreatedNamesKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_names_key(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewNamesKey>,
 ) -> Result<(StatusCode, Json<CreatedNamesKey>), Problem> {
-    let row = check_new(&new, api.clock.now()).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    let row = check_new(&new, storage.clock.now()).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     let refuse = |detail: String| Err(Problem::new(Kind::InsufficientScope, detail));
     if !access.principal.has_scope(Scope::SymbolsRead) {
         return refuse("the key lacks the scope symbols:read, so it cannot make a names key".to_owned());
@@ -53,7 +54,7 @@ pub async fn create_names_key(
     }
     let text = NamesKeyText::generate().map_err(Problem::internal)?;
     let actor = access.principal.key_id.to_string();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let Some(key) = create_audited(&mut tx, &actor, row, &text).await? else {
         let detail = format!("a tenant has at most {MAX_KEYS} names keys that have not expired; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));

@@ -5,7 +5,8 @@ use crate::ServerExtension;
 use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_api::feature::Api;
+use std::sync::Arc;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Kind, Path, Problem, TenantAdmin, check_texts, problems};
 use unslide_store::audit;
 
@@ -22,13 +23,13 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The key is gone."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn delete_names_key(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     Extension(server): ServerExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     check_texts(Kind::InvalidParameter, MAX_ID_BYTES, [("id", Some(&*id))])?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if !store::delete_key(&mut tx, &id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such names key"));
     }

@@ -5,7 +5,7 @@
 //! for a request, then those without a key; of each kind, the one in this state for longest. A request with a
 //! valid key is never cut off.
 
-use super::client_address::Network;
+use crate::limits::network::Network;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,10 +5,11 @@ mod client_stream;
 mod connections;
 mod unreadable_request;
 
-pub use client_address::{Network, TrustedProxies, network_of_everything};
+pub use client_address::{TrustedProxies, network_of_everything};
 pub use connections::ClientConnection;
 
 use crate::http::kept_body::KeptBody;
+use crate::limits::network::Network;
 use crate::limits::pace::ClientPace;
 use crate::metrics::ConnectionMetrics;
 use axum::Router;

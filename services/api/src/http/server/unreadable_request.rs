@@ -1,6 +1,6 @@
 //! Responses to requests that hyper cannot read, because hyper's own responses have no body.
 
-use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
+use crate::problem::{Kind, MEDIA_TYPE, Problem};
 use bytes::Bytes;
 use http::StatusCode;
 

@@ -36,14 +36,14 @@ problems!(Failures: NotFound);
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn get_signals(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsWrite>,
     Path(app): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access.restrict_app(Some(app.clone()))?;
     let app = app.replace('\0', "");
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let signals = app_settings::get(&mut tx, &app).await?.signals;
     let body = serde_json::to_vec(&AppSignals { app, signals }).map_err(Problem::internal)?;
     let tag = format!("\"{}\"", ContentHash(Sha256::digest(&body).into()));

@@ -13,7 +13,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of the apps with reports.", body = Page<AppSummary>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_apps(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AppSummary>>, Problem> {
@@ -22,7 +22,7 @@ pub async fn list_apps(
     let after = page.read_cursor(list, super::seen_after)?;
     let after = after.as_ref().map(|(day, app)| (*day, app.as_str()));
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = apps::list_apps(&mut tx, only, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| super::encode_position(last.last_day, &last.app))))
 }

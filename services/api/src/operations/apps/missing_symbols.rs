@@ -33,7 +33,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingDebugId>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_missing_symbols(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<MissingQuery>,
 ) -> Result<Json<Page<MissingDebugId>>, Problem> {
@@ -46,7 +46,7 @@ pub async fn list_missing_symbols(
     let list = List::for_operation(access.tenant(), "list_missing_symbols", &filter);
     let after = page.read_cursor(list, number_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = missing::list_missing(&mut tx, &filter, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| {
         position_by_number(last.image.reports, last.image.debug_id)

@@ -19,14 +19,14 @@ problems!(ListFailures: InvalidParameter);
     responses((status = 200, description = "A page of apps with their settings.", body = Page<AppWithSettings>), ListFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_app_settings(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AppWithSettings>>, Problem> {
     let list = List::for_operation(access.tenant(), "list_app_settings", &access.only_app());
     let after = page.read_cursor(list, |app| Some(app.to_owned()))?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = app_settings::list_settings(&mut tx, access.only_app(), after.as_deref(), limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| last.app.clone())))
 }
@@ -64,7 +64,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
     responses((status = 200, description = "The settings after the change.", body = AppWithSettings), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_app_settings(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     input::Json(new): input::Json<NewAppSettings>,
 ) -> Result<Json<AppWithSettings>, Problem> {
@@ -73,7 +73,7 @@ pub async fn set_app_settings(
     let mut new = AppWithSettings { app, settings };
     access.restrict_app(Some(new.app.clone()))?;
     check_settings(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if signals.is_none() {
         new.settings.signals = app_settings::get(&mut tx, &new.app).await?.signals;
     }

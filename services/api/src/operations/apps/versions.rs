@@ -14,7 +14,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "A page of versions.", body = Page<VersionSummary>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_versions(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(page): Query<PageQuery>,
@@ -24,7 +24,7 @@ pub async fn list_versions(
     let after = after.as_ref().map(|(day, version)| (*day, version.as_str()));
     let limit = page.check_limit()?;
     let found = if access.can_see(&app) {
-        let mut tx = api.tenant(access.tenant()).await?;
+        let mut tx = storage.tenant(access.tenant()).await?;
         versions::list_versions(&mut tx, &app, after, limit + 1).await?
     } else {
         Vec::new()

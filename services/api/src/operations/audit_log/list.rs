@@ -15,7 +15,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of entries.", body = Page<AuditEntry>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_audit_log(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AuditEntry>>, Problem> {
@@ -23,7 +23,7 @@ pub async fn list_audit_log(
     let list = List::for_operation(access.tenant(), "list_audit_log", &());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = audit::list_entries(&mut tx, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.at, last.id))))
 }

@@ -2,7 +2,7 @@
 
 use super::DeadLetterScope;
 use super::topic::DeadLetterReader;
-use crate::limits::answers::{self, ReservedAnswer};
+use crate::http::answers::{self, ReservedAnswer};
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -21,18 +21,18 @@ problems!(Failures: InvalidParameter, NotFound);
         (status = 204, description = "The record has no value at all."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_dead_letter_body(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let scope = DeadLetterScope::for_request(&access, None)?;
     let id = parse_parameter("id", &id)?;
-    let mut tx = scope.begin_transaction(&api).await?;
+    let mut tx = scope.begin_transaction(&broker.storage).await?;
     let letter = scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
-    let record = DeadLetterReader::open(&api, scope.tenant()).await?.read_record(&letter).await?;
+    let record = DeadLetterReader::open(&broker, scope.tenant()).await?.read_record(&letter).await?;
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let reservation = answers::reserve_bytes(&api.permits, scope.tenant(), value.len() as u64)?;
+    let reservation = answers::reserve_bytes(&broker.capacity.permits, scope.tenant(), value.len() as u64)?;
     let name = format!("attachment; filename=\"dead-letter-{id}\"");
     // A browser must not render the client's bytes as a page.
     let headers = [

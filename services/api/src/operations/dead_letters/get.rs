@@ -69,11 +69,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_dead_letter(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Json<ShownDeadLetter>, Problem> {
-    let (shown, _) = open_letter(&api, &access, &id).await?;
+    let (shown, _) = open_letter(&broker, &access, &id).await?;
     Ok(Json(shown))
 }
 
@@ -83,17 +83,17 @@ pub async fn get_dead_letter(
 /// # Errors
 /// There is no such dead letter, or Kafka does not answer.
 pub async fn open_letter(
-    api: &Api,
+    broker: &Broker,
     access: &Access<TenantAdmin>,
     id: &str,
 ) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {
     let scope = DeadLetterScope::for_request(access, None)?;
     let id = parse_parameter("id", id)?;
-    let mut tx = scope.begin_transaction(api).await?;
+    let mut tx = scope.begin_transaction(&broker.storage).await?;
     let letter = scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
     // Few readers are open at the same time: the whole value is dropped before the reader.
-    let reader = DeadLetterReader::open(api, scope.tenant()).await?;
+    let reader = DeadLetterReader::open(broker, scope.tenant()).await?;
     let (record, lost) = match reader.read_remains(&letter).await? {
         DeadLetterRemains::Whole(record) => (Some(record), None),
         DeadLetterRemains::WithoutValue(record, why) => (Some(record), Some(why)),

@@ -50,7 +50,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of dead letters.", body = Page<DeadLetter>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_dead_letters(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(query): Query<DeadLetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
@@ -61,7 +61,7 @@ pub async fn list_dead_letters(
     let list = List::for_operation(access.tenant(), "list_dead_letters", &(access.reach, &filter, tenant));
     let after = page.read_cursor(list, DeadLetterCursor::from_text)?;
     let limit = page.check_limit()?;
-    let mut tx = scope.begin_transaction(&api).await?;
+    let mut tx = scope.begin_transaction(&storage).await?;
     let found =
         dead_letters::list_dead_letters(&mut tx, scope.reach, &filter, after.as_ref(), limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| DeadLetterCursor::after_dead_letter(last).to_text())))

@@ -13,11 +13,11 @@ mod topic;
 
 pub use list::FILTER_BYTES;
 
-use crate::limits::transactions::Tx;
 use crate::openapi::for_operators;
 use crate::operations::prelude::*;
 use crate::requests::access::Reach;
 use crate::requests::input::check_texts;
+use crate::storage::transactions::Tx;
 use unslide_model::TenantId;
 use unslide_store::TenantTx;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterReach};
@@ -73,11 +73,11 @@ impl<'a> DeadLetterScope<'a> {
         &self.principal.tenant
     }
 
-    async fn begin_transaction(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
+    async fn begin_transaction(&self, storage: &Storage) -> Result<Tx<TenantTx>, Problem> {
         match self.reach {
-            DeadLetterReach::Own => api.tenant(self.tenant()).await,
+            DeadLetterReach::Own => storage.tenant(self.tenant()).await,
             // Operators do not wait for tenants to release connections.
-            DeadLetterReach::All { .. } => Ok(api.store.tenant(self.tenant()).await?.into()),
+            DeadLetterReach::All { .. } => Ok(storage.store.tenant(self.tenant()).await?.into()),
         }
     }
 

@@ -60,7 +60,7 @@ problems!(Failures: InvalidParameter, InvalidBody, NotFound, AlreadyReplayed, Te
     responses((status = 200, description = "The broker has the new record, or the indexer is asked.", body = Replayed), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn replay_dead_letter(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<TenantAdmin>,
     Extension(trace): Extension<TraceContext>,
     Path(id): Path<String>,
@@ -69,11 +69,11 @@ pub async fn replay_dead_letter(
     let id = parse_parameter("id", &id)?;
     let scope = DeadLetterScope::for_request(&access, None)?;
     // Another tenant's dead letter must look like a missing one, even in Kafka's errors.
-    let mut tx = scope.begin_transaction(&api).await?;
+    let mut tx = scope.begin_transaction(&broker.storage).await?;
     scope.find_dead_letter(&mut tx, &id).await?;
     tx.rollback();
-    let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
-    replay_and_record(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
+    let topic = DeadLetterReader::open(&broker, scope.tenant()).await?;
+    replay_and_record(&broker, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
 /// Replays one dead letter and records it. The row is locked during the replay, so two concurrent calls
@@ -83,14 +83,14 @@ pub async fn replay_dead_letter(
 /// # Errors
 /// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], or a server fails.
 pub async fn replay_and_record(
-    api: &Api,
+    broker: &Arc<Broker>,
     scope: &DeadLetterScope<'_>,
     topic: &DeadLetterReader,
     id: &DeadLetterId,
     again: bool,
     trace: TraceContext,
 ) -> Result<Replayed, Problem> {
-    let mut tx = scope.begin_transaction(api).await?;
+    let mut tx = scope.begin_transaction(&broker.storage).await?;
     let letter = scope.find_dead_letter(&mut tx, id).await?;
     if letter.status == DeadLetterStatus::Replayed && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
@@ -98,7 +98,7 @@ pub async fn replay_and_record(
     }
     // The indexer reads again what it skipped: the record is in its topic already.
     let replayed_as = match letter.stage {
-        DeadLetterStage::Symbolize => Some(send_again(api, &letter, topic, trace).await?),
+        DeadLetterStage::Symbolize => Some(send_again(broker, &letter, topic, trace).await?),
         DeadLetterStage::Read | DeadLetterStage::Store => None,
     };
     let by = scope.principal.key_id.to_string();
@@ -114,20 +114,20 @@ pub async fn replay_and_record(
 
 /// Writes a dead letter's record as a new input. Returns its topic, partition and offset.
 async fn send_again(
-    api: &Api,
+    broker: &Arc<Broker>,
     letter: &DeadLetter,
     topic: &DeadLetterReader,
     trace: TraceContext,
 ) -> Result<String, Problem> {
     let record = topic.read_record(letter).await?;
-    let new = renew_input(api, letter, record, trace).await?;
-    let place = api.producer.send_record(&new).await?;
+    let new = renew_input(broker, letter, record, trace).await?;
+    let place = broker.producer.send_record(&new).await?;
     Ok(format!("{}/{}/{}", new.topic, place.partition, place.offset))
 }
 
 /// Makes a new input of the same bytes.
 async fn renew_input(
-    api: &Api,
+    broker: &Arc<Broker>,
     letter: &DeadLetter,
     record: Record,
     trace: TraceContext,
@@ -142,7 +142,7 @@ async fn renew_input(
         // No gateway has signed a single report of an array. The array was checked to be the tenant's before
         // any part of it became a dead letter.
         (Some(tenant), Some(_)) => {
-            sign_record(api, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
+            sign_record(broker, SignedPurpose::Record, tenant, record.value.clone(), &mut kept).await?;
         }
         // A gateway's signature is kept: the api does not speak for the gateway. The api signs that it sends
         // the record again, even for a tenant that is only claimed: workers hold both signatures to the same
@@ -157,7 +157,7 @@ async fn renew_input(
             if kept.get(headers::SIGNATURE).is_some()
                 && let Some(tenant) = known.clone().or_else(claimed)
             {
-                sign_record(api, SignedPurpose::Replay, &tenant, record.value.clone(), &mut kept).await?;
+                sign_record(broker, SignedPurpose::Replay, &tenant, record.value.clone(), &mut kept).await?;
             }
         }
     }
@@ -167,28 +167,28 @@ async fn renew_input(
     let at = &record.at;
     kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));
     kept.push(headers::TRACEPARENT, trace.format_header());
-    let topic = target_topic(api, letter).into();
+    let topic = target_topic(broker, letter).into();
     Ok(OutRecord { topic, key: record.key, value: record.value, headers: kept })
 }
 
 /// Signs for a tenant if the api has a key.
 async fn sign_record(
-    api: &Api,
+    broker: &Arc<Broker>,
     purpose: SignedPurpose,
     tenant: &TenantId,
     value: Option<Bytes>,
     headers: &mut Headers,
 ) -> Result<(), Problem> {
-    if api.signer.is_none() {
+    if broker.signer.is_none() {
         return Ok(());
     }
-    let (own, of, now) = (api.clone(), tenant.clone(), api.clock.now_micros() / 1_000);
+    let (own, of, now) = (broker.clone(), tenant.clone(), broker.storage.clock.now_micros() / 1_000);
     // Hashing takes CPU time.
     let work = move || {
         let value = value.unwrap_or_default();
         own.signer.as_ref().map(|signer| signer.headers_for(purpose, &of, now, &value))
     };
-    for (name, text) in api.cpu.run_for(tenant, work).await?.into_iter().flatten() {
+    for (name, text) in broker.capacity.cpu.run_for(tenant, work).await?.into_iter().flatten() {
         headers.push(name, text);
     }
     Ok(())
@@ -196,15 +196,15 @@ async fn sign_record(
 
 /// Returns the first topic in the dead letter's history: an input, or the topic of requests. Returns the
 /// shared input for any other topic.
-fn target_topic(api: &Api, letter: &DeadLetter) -> String {
-    let names = &api.topics;
+fn target_topic(broker: &Broker, letter: &DeadLetter) -> String {
+    let names = &broker.topics;
     let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());
     let (origin, source) = (topic(&letter.origin), topic(&letter.source));
     if [&origin, &source].into_iter().flatten().any(|topic| *topic == names.resymbolicate) {
         return names.resymbolicate.clone();
     }
     match origin {
-        Some(topic) if api.kafka.tenant_topics && names.tenant_of_input(&topic).is_some() => topic,
+        Some(topic) if broker.settings.tenant_topics && names.tenant_of_input(&topic).is_some() => topic,
         _ => names.input.clone(),
     }
 }

@@ -89,7 +89,7 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn replay_dead_letters(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<TenantAdmin>,
     Extension(trace): Extension<TraceContext>,
     Json(query): Json<ReplayQuery>,
@@ -105,7 +105,7 @@ pub async fn replay_dead_letters(
         status: Some(DeadLetterStatus::Waiting),
         ..build_filter(query.reason, query.from.as_deref(), query.to.as_deref())?
     };
-    let mut tx = scope.begin_transaction(&api).await?;
+    let mut tx = scope.begin_transaction(&broker.storage).await?;
     let matched = dead_letters::count_dead_letters(&mut tx, scope.reach, &filter).await?;
     tx.rollback();
     let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
@@ -113,11 +113,11 @@ pub async fn replay_dead_letters(
         return Ok(axum::Json(done));
     }
     // Stops well before the request's time limit, so that a started replay can finish.
-    let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
-    let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
+    let until = Instant::now() + Duration::from_secs(broker.capacity.limits.request_seconds) / 2;
+    let topic = DeadLetterReader::open(&broker, scope.tenant()).await?;
     let mut after: Option<DeadLetterCursor> = None;
     loop {
-        let mut tx = scope.begin_transaction(&api).await?;
+        let mut tx = scope.begin_transaction(&broker.storage).await?;
         let letters =
             dead_letters::list_dead_letters(&mut tx, scope.reach, &filter, after.as_ref(), REPLAYS_LIMIT)
                 .await?;
@@ -132,7 +132,7 @@ pub async fn replay_dead_letters(
                 done.dangerous += 1;
                 continue;
             }
-            match replay_and_record(&api, &scope, &topic, &letter.id, false, trace).await {
+            match replay_and_record(&broker, &scope, &topic, &letter.id, false, trace).await {
                 Ok(_) => done.replayed += 1,
                 Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
                 // Another request was faster.

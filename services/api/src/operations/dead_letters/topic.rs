@@ -32,11 +32,11 @@ impl DeadLetterReader {
     ///
     /// # Errors
     /// Kafka does not answer.
-    pub async fn open(api: &Api, tenant: &TenantId) -> Result<DeadLetterReader, Problem> {
-        let permit = api.permits.dead_letters.acquire(tenant, 1).await;
-        let name = api.topics.dead_letter.clone();
-        let facts = topic_facts(&api.kafka, &name).await?;
-        let settings = api.kafka.clone();
+    pub async fn open(broker: &Broker, tenant: &TenantId) -> Result<DeadLetterReader, Problem> {
+        let permit = broker.capacity.permits.dead_letters.acquire(tenant, 1).await;
+        let name = broker.topics.dead_letter.clone();
+        let facts = topic_facts(&broker.settings, &name).await?;
+        let settings = broker.settings.clone();
         let scanner = tokio::task::spawn_blocking(move || Scanner::open(&settings));
         let scanner = Arc::new(scanner.await.map_err(Problem::internal)??);
         Ok(DeadLetterReader { scanner, name, id: facts.id.to_string(), _permit: permit })

@@ -28,7 +28,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
     responses((status = 200, description = "The view after the change.", body = GroupView), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn change_group_view(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(id): Path<Uuid>,
     input::Json(patch): input::Json<GroupViewPatch>,
@@ -37,7 +37,7 @@ pub async fn change_group_view(
     patch.name.as_deref().map_or(Ok(()), check_name)?;
     let filter = patch.filter.map(|filter| check_filter(&access, filter)).transpose()?;
     let reader = Reader::from_access(&access);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = views::find_view(&mut tx, reader.as_view_reader(), id).await?.ok_or_else(no_such_view)?;
     check_may_change(&access, found.shared)?;
     let name = patch.name.as_deref();

@@ -32,7 +32,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict
     responses((status = 201, description = "The view was saved.", body = GroupView), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn create_group_view(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     input::Json(new): input::Json<NewGroupView>,
 ) -> Result<(StatusCode, Json<GroupView>), Problem> {
@@ -40,7 +40,7 @@ pub async fn create_group_view(
     check_name(&new.name)?;
     let filter = check_filter(&access, new.filter)?;
     let reader = Reader::from_access(&access);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let saved = views::save_view(&mut tx, reader.as_view_reader(), new.shared, &new.name, &filter).await?;
     let view = check_outcome(saved)?;
     if view.shared {

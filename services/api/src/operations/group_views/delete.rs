@@ -17,12 +17,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The view is gone."), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn delete_group_view(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(id): Path<Uuid>,
 ) -> Result<StatusCode, Problem> {
     let reader = Reader::from_access(&access);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let view = views::find_view(&mut tx, reader.as_view_reader(), id).await?.ok_or_else(no_such_view)?;
     if view.shared && !access.principal.has_scope(Scope::GroupsWrite) {
         let detail = "a view of the whole tenant is deleted with the scope groups:write";

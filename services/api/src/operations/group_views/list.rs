@@ -21,11 +21,11 @@ pub struct GroupViews {
     responses((status = 200, description = "The views.", body = GroupViews), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_group_views(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
 ) -> Result<Json<GroupViews>, Problem> {
     let reader = Reader::from_access(&access);
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let items = views::list_views(&mut tx, reader.as_view_reader()).await?;
     Ok(Json(GroupViews { items }))
 }

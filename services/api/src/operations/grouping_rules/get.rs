@@ -21,11 +21,11 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "The rules.", body = CurrentGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_grouping_rules(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<CurrentGroupingRules>, Problem> {
     access.require_every_app(OF_EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let rules = rules::get(&mut tx).await?;
     Ok(Json(CurrentGroupingRules { rules }))
 }

@@ -40,21 +40,21 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
     responses((status = 200, description = "The rules after the change.", body = ChangedGroupingRules), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_grouping_rules(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     input::Json(new): input::Json<NewGroupingRules>,
 ) -> Result<Json<ChangedGroupingRules>, Problem> {
     access.require_every_app(OF_EVERY_APP)?;
     let read = parse_rules(&new.text)?;
     let actor = access.principal.key_id.to_string();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = keys.storage.tenant(access.tenant()).await?;
     let changed = rules::set_rules(&mut tx, &actor, &new.text).await?;
     let (rules, announcement) =
         changed.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?;
     let detail = serde_json::json!({"version": rules.version, "rules": read.len(), "hash": read.hash()});
     audit::append_entry(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
     tx.commit().await?;
-    api.key_cache.forget(access.tenant());
-    let announced = wait_announced(&api, access.tenant(), announcement).await?;
+    keys.cache.forget(access.tenant());
+    let announced = wait_announced(&keys.storage, access.tenant(), announcement).await?;
     Ok(Json(ChangedGroupingRules { rules, announced }))
 }

@@ -79,7 +79,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
     responses((status = 200, description = "What the rules would do.", body = GroupingRulesEffect), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn try_grouping_rules(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<TenantAdmin>,
     input::Json(trial): input::Json<GroupingRulesTrial>,
 ) -> Result<Json<GroupingRulesEffect>, Problem> {
@@ -89,20 +89,20 @@ pub async fn try_grouping_rules(
     if !(1..=MOST_REPORTS).contains(&reports) {
         return Err(Problem::new(Kind::InvalidBody, format!("reports: 1 to {MOST_REPORTS}")));
     }
-    let mut charge = Charge::for_symbolication(&api, access.tenant())?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let newest = regroup::list_newest_reports(&mut tx, reports).await?;
     tx.rollback();
     let mut effect = Effects::default();
     for report in &newest {
-        match regroup_report(&api, access.tenant(), report, &rules, &mut charge).await? {
+        match regroup_report(&symbolication, access.tenant(), report, &rules, &mut charge).await? {
             Some(grouping) => effect.add_report(report, grouping),
             None => effect.unread += 1,
         }
     }
     let mut effect = effect.into_effect(newest.len() as u64);
     let from: Vec<Uuid> = effect.examples.iter().filter_map(|example| example.from).collect();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let mut titles = regroup::read_titles(&mut tx, &from).await?;
     for example in &mut effect.examples {
         example.from_title = example.from.and_then(|id| titles.remove(&id));
@@ -113,25 +113,26 @@ pub async fn try_grouping_rules(
 /// Returns the group of a stored report by these rules, or `None` if its body cannot be read. Charges for the
 /// body and reserves its bytes before it is read.
 async fn regroup_report(
-    api: &Api,
+    symbolication: &Symbolication,
     tenant: &TenantId,
     report: &GroupedReport,
     rules: &Arc<GroupingRules>,
     charge: &mut Charge,
 ) -> Result<Option<Option<Grouping>>, Problem> {
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = symbolication.storage.tenant(tenant).await?;
     let Some(found) = report::find_report(&mut tx, report.report_id, report.variant).await? else {
         return Ok(None);
     };
     charge.charge_unpacked(found.size)?;
-    let StoredBody { json, reservation, .. } = match stored_body::read_body(api, tenant, tx, &found).await {
-        Ok(body) => body,
-        Err(StoredBodyError::Lost(_)) => return Ok(None),
-        Err(StoredBodyError::Problem(problem)) => return Err(problem),
-    };
+    let StoredBody { json, reservation, .. } =
+        match stored_body::read_body(symbolication, tenant, tx, &found).await {
+            Ok(body) => body,
+            Err(StoredBodyError::Lost(_)) => return Ok(None),
+            Err(StoredBodyError::Problem(problem)) => return Err(problem),
+        };
     let rules = rules.clone();
     let regroup = move || grouping::regroup_report(&Report::read_stored(&json).ok()?, &rules).ok();
-    let grouped = api.cpu.run_for(tenant, regroup).await?;
+    let grouped = symbolication.capacity.cpu.run_for(tenant, regroup).await?;
     drop(reservation);
     Ok(grouped)
 }

@@ -18,13 +18,13 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "A page of entries.", body = Page<GroupActivity>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_group_activity(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(id): Path<GroupRef>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<GroupActivity>>, Problem> {
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let id = resolve_group(&mut tx, &id).await?;
     let list = List::for_operation(access.tenant(), "list_group_activity", &id);
     let after = page.read_cursor(list, time_and_id)?;

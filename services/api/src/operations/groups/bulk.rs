@@ -83,11 +83,11 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
     responses((status = 200, description = "An outcome for each group.", body = ChangedGroups), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn change_groups(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     input::Json(changes): input::Json<GroupChanges>,
 ) -> Result<Json<ChangedGroups>, Problem> {
-    change_all_as_author(&api, &Author { access: &access, name: None }, changes).await.map(Json)
+    change_all_as_author(&storage, &Author { access: &access, name: None }, changes).await.map(Json)
 }
 
 /// Changes several groups in the name of this author.
@@ -95,7 +95,7 @@ pub async fn change_groups(
 /// # Errors
 /// The failures that the operation documents.
 pub async fn change_all_as_author(
-    api: &Api,
+    storage: &Storage,
     author: &Author<'_>,
     changes: GroupChanges,
 ) -> Result<ChangedGroups, Problem> {
@@ -105,11 +105,11 @@ pub async fn change_all_as_author(
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
     let update = match (change, merge) {
-        (Some(patch), false) => Some(check_patch(patch, api.clock.now())?),
+        (Some(patch), false) => Some(check_patch(patch, storage.clock.now())?),
         (None, true) => None,
         _ => return Err(Problem::new(Kind::InvalidBody, "either change, or merge: true, and not both")),
     };
-    let mut tx = api.tenant(author.access.tenant()).await?;
+    let mut tx = storage.tenant(author.access.tenant()).await?;
     let ids = resolve_groups(&mut tx, &groups).await?;
     // No group has the nil id.
     let known: Vec<Uuid> = ids.iter().map(|id| id.unwrap_or_default()).collect();

@@ -67,12 +67,12 @@ problems!(
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn change_group(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     Path(id): Path<GroupRef>,
     input::Json(patch): input::Json<GroupPatch>,
 ) -> Result<Response, Problem> {
-    let group = change_as_author(&api, &Author { access: &access, name: None }, &id, patch).await?;
+    let group = change_as_author(&storage, &Author { access: &access, name: None }, &id, patch).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -81,14 +81,14 @@ pub async fn change_group(
 /// # Errors
 /// The failures that the operation documents.
 pub async fn change_as_author(
-    api: &Api,
+    storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
     patch: GroupPatch,
 ) -> Result<ListedGroup, Problem> {
-    let update = check_patch(patch, api.clock.now())?;
+    let update = check_patch(patch, storage.clock.now())?;
     let key = author.key_id();
-    let mut tx = api.tenant(author.access.tenant()).await?;
+    let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
     let id = check_updated(
         groups::update_group(&mut tx, id, author.only_app(), author.as_actor(&key), &update).await?,

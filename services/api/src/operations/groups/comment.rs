@@ -41,12 +41,12 @@ problems!(
     responses((status = 201, description = "The comment is there.", body = AddedGroupComment), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn comment_on_group(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     Path(id): Path<GroupRef>,
     input::Json(new): input::Json<NewGroupComment>,
 ) -> Result<(StatusCode, Json<AddedGroupComment>), Problem> {
-    let id = comment_as_author(&api, &Author { access: &access, name: None }, &id, &new.text).await?;
+    let id = comment_as_author(&storage, &Author { access: &access, name: None }, &id, &new.text).await?;
     Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
 }
 
@@ -55,7 +55,7 @@ pub async fn comment_on_group(
 /// # Errors
 /// The failures that the operation documents.
 pub async fn comment_as_author(
-    api: &Api,
+    storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
     text: &str,
@@ -69,7 +69,7 @@ pub async fn comment_as_author(
     }
     let key = author.key_id();
     let actor = author.as_actor(&key);
-    let mut tx = api.tenant(author.access.tenant()).await?;
+    let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
     let id = check_updated(
         groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,

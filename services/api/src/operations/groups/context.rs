@@ -48,19 +48,19 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The counts.", body = GroupContextShares), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_group_context(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<Uuid>,
     Query(query): Query<GroupContextQuery>,
 ) -> Result<Json<GroupContextShares>, Problem> {
     check_texts(Kind::InvalidParameter, KEY_BYTES_LIMIT, [("key", query.key.as_deref())])?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let group = find_group(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
-    let context = load_context(&api, &mut tx, group.id).await?;
+    let context = load_context(&symbolication, &mut tx, group.id).await?;
     let values = match query.key {
         Some(key) => context::count_key_values(&mut tx, group.id, &[key]).await?,
         None => Vec::new(),
     };
-    let device_note = describe_only_device(&api.analyses, &context);
+    let device_note = describe_only_device(&symbolication.analyses, &context);
     Ok(Json(GroupContextShares { context, device_note, values }))
 }

@@ -1,6 +1,6 @@
 //! Sentences about what analyses found in the newest reports of a group.
 
-use crate::state::Api;
+use crate::reports::symbolication::Symbolication;
 use unslide_store::queries::groups::context::{GroupContext, HintShare, VerdictShare, read_group_context};
 use unslide_store::tenants::analyses::{AnalysisSwitches, read_switches};
 use unslide_store::{TenantTx, Uuid};
@@ -12,10 +12,14 @@ const OTHER_GROUPS_MIN: i64 = 2;
 const ONE_DEVICE_REPORTS_MIN: i64 = 3;
 
 /// Reads the context of a group, without what analyses found that are off for the tenant now.
-pub async fn load_context(api: &Api, tx: &mut TenantTx, group: Uuid) -> unslide_store::Result<GroupContext> {
+pub async fn load_context(
+    symbolication: &Symbolication,
+    tx: &mut TenantTx,
+    group: Uuid,
+) -> unslide_store::Result<GroupContext> {
     let mut context = read_group_context(tx, group).await?;
     if !context.verdicts.is_empty() || !context.hints.is_empty() {
-        hide_findings(&mut context, &api.analyses, &read_switches(tx).await?);
+        hide_findings(&mut context, &symbolication.analyses, &read_switches(tx).await?);
     }
     Ok(context)
 }

@@ -29,7 +29,7 @@ problems!(Failures: InvalidParameter, NotFound);
         (GroupCounts = "application/json"), (String = "text/markdown"))), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_group(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<GroupRef>,
     Query(query): Query<GroupFormatQuery>,
@@ -39,9 +39,9 @@ pub async fn get_group(
         Some("markdown") => true,
         Some(_) => return Err(Problem::new(Kind::InvalidParameter, "format: json or markdown")),
     };
-    let found = load_group(&api, &access, id).await?;
+    let found = load_group(&symbolication.storage, &access, id).await?;
     if is_markdown {
-        Box::pin(answer_group(&api, &access, found)).await
+        Box::pin(answer_group(&symbolication, &access, found)).await
     } else {
         Ok(Json(found).into_response())
     }

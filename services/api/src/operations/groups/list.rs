@@ -80,13 +80,13 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of groups.", body = Page<ListedGroup>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_groups(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<GroupQuery>,
 ) -> Result<Json<Page<ListedGroup>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     if query.sort.as_deref() == Some(GROWING) {
-        return list_growing(&api, &access, query, page).await;
+        return list_growing(&storage, &access, query, page).await;
     }
     let order = parse_order(query.sort.as_deref())?;
     let filter = build_filter(&access, query)?;
@@ -94,7 +94,7 @@ pub async fn list_groups(
     let after =
         page.read_cursor(list, |text| number_and_id(text).filter(|(value, _)| order.can_have_value(*value)))?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = groups::list_groups(&mut tx, &filter, order, after, limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| {
         let (value, id) = order.position(last);
@@ -107,18 +107,18 @@ pub async fn list_groups(
 /// # Errors
 /// As [`list_groups`].
 pub async fn count_groups(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     query: GroupQuery,
     limit: u32,
 ) -> Result<i64, Problem> {
     let filter = build_filter(access, query)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     Ok(groups::count_groups(&mut tx, &filter, limit).await?)
 }
 
 async fn list_growing(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     query: GroupQuery,
     page: PageQuery,
@@ -131,9 +131,9 @@ async fn list_growing(
     let list = List::for_operation(access.tenant(), "list_groups", &(&filter, GROWING));
     let begin = page.read_cursor(list, |text| text.parse::<usize>().ok())?.unwrap_or(0);
     let limit = page.check_limit()? as usize;
-    let now = api.clock.now();
+    let now = storage.clock.now();
     let first = now.date().saturating_sub(Duration::days(GROWING_DAYS - 1));
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let mut items = growing::list_growing_groups(&mut tx, &filter, first, now).await?;
     items.drain(..begin.min(items.len()));
     let is_more = items.len() > limit;

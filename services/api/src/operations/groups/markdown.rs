@@ -2,15 +2,17 @@
 
 use super::findings::{describe_only_device, describe_verdict, load_context};
 use super::representative::choose_report;
-use crate::feature::sources::{SourceLines, SourceScope, source_lines_for_page};
-use crate::limits::answers::{ReservedAnswer, reserve_bytes};
+use crate::http::answers::{ReservedAnswer, reserve_bytes};
 use crate::operations::prelude::*;
 use crate::operations::reports::load::load_report;
+use crate::reports::source_lines::source_lines_for_page;
+use crate::reports::sources::SourceScope;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
+use unslide_report::text::source_lines::SourceLines;
 use unslide_store::queries::groups::context::GroupContext;
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
@@ -28,25 +30,25 @@ const RECENT_DAYS: i64 = 7;
 /// # Errors
 /// Those of a report's body, except if the report was deleted at this moment.
 pub async fn answer_group(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     found: GroupCounts,
 ) -> Result<Response, Problem> {
-    let mut representative = match Box::pin(load_representative(api, access, &found.group)).await {
+    let mut representative = match Box::pin(load_representative(symbolication, access, &found.group)).await {
         Err(problem) if problem.kind() == Kind::NotFound => None,
         loaded => loaded?,
     };
     let mut lines = SourceLines::default();
     if let Some((row, _, body)) = &mut representative {
         let scope = SourceScope::for_report(access, &row.app);
-        lines = Box::pin(source_lines_for_page(api, scope, body, None)).await;
+        lines = Box::pin(source_lines_for_page(symbolication, scope, body, None)).await;
     }
-    let mut tx = api.tenant(access.tenant()).await?;
-    let context = load_context(api, &mut tx, found.group.id).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
+    let context = load_context(symbolication, &mut tx, found.group.id).await?;
     tx.rollback();
-    let now = api.clock.now();
-    let analyses = api.analyses.clone();
-    let spare = reserve_bytes(&api.permits, access.tenant(), 0)?;
+    let now = symbolication.storage.clock.now();
+    let analyses = symbolication.analyses.clone();
+    let spare = reserve_bytes(&symbolication.capacity.permits, access.tenant(), 0)?;
     let work = move || {
         let mut out = MarkdownDocument::with_title(&format!("Group {}", found.group.id));
         write_group(&found, now, &mut out);
@@ -63,24 +65,24 @@ pub async fn answer_group(
         reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
-    Ok(api.cpu.run_for(access.tenant(), work).await??.into_markdown())
+    Ok(symbolication.capacity.cpu.run_for(access.tenant(), work).await??.into_markdown())
 }
 
 /// Returns the report that represents the group, the reason for this choice, and its body.
 async fn load_representative(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     group: &ListedGroup,
 ) -> Result<Option<(ReportRow, &'static str, StoredBody)>, Problem> {
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
     tx.rollback();
     let newest: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&newest).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let Some((row, why)) = chosen else { return Ok(None) };
-    let (_, body) = load_report(api, access, &row.report_id.to_string(), row.variant).await?;
+    let (_, body) = load_report(symbolication, access, &row.report_id.to_string(), row.variant).await?;
     Ok(Some((row.clone(), why, body)))
 }
 

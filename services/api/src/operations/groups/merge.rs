@@ -36,12 +36,12 @@ problems!(
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn merge_groups(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     Path(id): Path<GroupRef>,
     input::Json(wish): input::Json<GroupMerge>,
 ) -> Result<Response, Problem> {
-    let group = merge_as_author(&api, &Author { access: &access, name: None }, &id, &wish.groups).await?;
+    let group = merge_as_author(&storage, &Author { access: &access, name: None }, &id, &wish.groups).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -50,7 +50,7 @@ pub async fn merge_groups(
 /// # Errors
 /// The failures that the operation documents.
 pub async fn merge_as_author(
-    api: &Api,
+    storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
     ids: &[Uuid],
@@ -59,7 +59,7 @@ pub async fn merge_as_author(
         return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MERGED_GROUPS_LIMIT} ids")));
     }
     let key = author.key_id();
-    let mut tx = api.tenant(author.access.tenant()).await?;
+    let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
     check_merged(
         groups::merge_groups(&mut tx, id, ids, author.only_app(), author.as_actor(&key)).await?,

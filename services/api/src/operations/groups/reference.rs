@@ -104,26 +104,26 @@ fn as_id(group: &GroupRef) -> Option<Uuid> {
 /// # Errors
 /// [`Kind::NotFound`].
 pub async fn load_group(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     id: impl Into<GroupRef>,
 ) -> Result<GroupCounts, Problem> {
     let named = id.into();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let id = resolve_group(&mut tx, &named).await?;
     let found = groups::get(&mut tx, id, access.principal.app.as_deref()).await?;
     let mut found = found.ok_or_else(no_such_group)?;
-    found.share = find_share(api, &mut tx, &found.group).await?;
+    found.share = find_share(storage, &mut tx, &found.group).await?;
     Ok(found)
 }
 
 /// Returns the part of the app's sessions that a group hit, if a feature knows of sessions.
 async fn find_share(
-    api: &Api,
+    storage: &Storage,
     tx: &mut TenantTx,
     group: &ListedGroup,
 ) -> Result<Option<GroupShare>, Problem> {
-    let last = api.clock.now().date();
+    let last = storage.clock.now().date();
     let period = AppPeriod { app: &group.app, first: last - Duration::days(SHARE_DAYS - 1), last };
     let Some(of_app) = sessions::count_sessions(tx, period).await? else { return Ok(None) };
     let scope = CountScope { from_day: Some(period.first), ..CountScope::default() };

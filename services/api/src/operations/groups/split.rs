@@ -29,12 +29,12 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
         (status = 204, description = "It is done, and the key has no scope `reports:read` to see the group."), Failures),
     security(("key" = ["groups:write"])))]
 pub async fn split_group(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
     Path(id): Path<GroupRef>,
     input::Json(wish): input::Json<GroupSplit>,
 ) -> Result<Response, Problem> {
-    let group = split_as_author(&api, &Author { access: &access, name: None }, &id, wish.group).await?;
+    let group = split_as_author(&storage, &Author { access: &access, name: None }, &id, wish.group).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -43,13 +43,13 @@ pub async fn split_group(
 /// # Errors
 /// The failures that the operation documents.
 pub async fn split_as_author(
-    api: &Api,
+    storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
     group: Uuid,
 ) -> Result<ListedGroup, Problem> {
     let key = author.key_id();
-    let mut tx = api.tenant(author.access.tenant()).await?;
+    let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
     // The state before the split: afterwards the group may be empty and gone.
     let before = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;

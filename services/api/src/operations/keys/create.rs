@@ -18,12 +18,12 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_key(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     Json(new): Json<NewKeyBody>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
     let new = new.into_new_key()?;
-    check_new_key(&new, &access.principal, api.clock.now())?;
+    check_new_key(&new, &access.principal, keys.storage.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(
             Kind::InsufficientScope,
@@ -40,7 +40,7 @@ pub async fn create_key(
             "the key is valid for one app only, so the keys that it creates must be for that app",
         ));
     }
-    let tx = api.tenant(access.tenant()).await?;
-    let created = make_key(&api, tx, &access.principal, new).await?;
+    let tx = keys.storage.tenant(access.tenant()).await?;
+    let created = make_key(&keys, tx, &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

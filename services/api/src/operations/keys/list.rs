@@ -1,8 +1,8 @@
 //! `GET /v1/keys`.
 
-use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::requests::page::{position_by_time, time_and_id};
+use crate::storage::transactions::Tx;
 use time::OffsetDateTime;
 use unslide_store::keys::{self, ApiKey};
 use unslide_store::{TenantTx, Uuid};
@@ -18,7 +18,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of keys.", body = Page<ApiKey>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_keys(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
@@ -27,7 +27,7 @@ pub async fn list_keys(
     // A wrong cursor is refused before the database is queried.
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let tx = api.tenant(access.tenant()).await?;
+    let tx = storage.tenant(access.tenant()).await?;
     list_key_page(tx, app, after, limit, list).await
 }
 

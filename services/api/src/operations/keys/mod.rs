@@ -7,9 +7,9 @@ mod revoke;
 
 pub use revoke::{RevokeQuery, RevokedKey, revoke_and_count, revoke_key};
 
-use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::requests::input::is_text;
+use crate::storage::transactions::Tx;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{KeyPreset, Scope, timestamp};
@@ -122,12 +122,12 @@ fn ends_with(new: &NewApiKey, by: &Principal) -> Result<(), Problem> {
 /// # Errors
 /// The database fails, or the operating system gives no random bytes.
 pub async fn make_key(
-    api: &Api,
+    keys: &Keys,
     mut tx: Tx<TenantTx>,
     by: &Principal,
     mut new: NewApiKey,
 ) -> Result<CreatedKey, Problem> {
-    let entropy = api.entropy.generate_key().map_err(Problem::internal)?;
+    let entropy = keys.entropy.generate_key().map_err(Problem::internal)?;
     new.scopes.sort_unstable();
     new.scopes.dedup();
     let made = keys::create_by(&mut tx, &new, &entropy, by.key_id).await?;

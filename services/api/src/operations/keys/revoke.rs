@@ -1,7 +1,7 @@
 //! `DELETE /v1/keys/{id}`.
 
-use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
+use crate::storage::transactions::Tx;
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::{LeftChanges, Principal};
 use unslide_store::{TenantTx, Uuid, audit, keys};
@@ -43,15 +43,15 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The key is revoked.", body = RevokedKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn revoke_key(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
     Query(query): Query<RevokeQuery>,
 ) -> Result<Json<RevokedKey>, Problem> {
-    let tx = api.tenant(access.tenant()).await?;
+    let tx = keys.storage.tenant(access.tenant()).await?;
     let by = &access.principal;
     let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
-    revoke_and_count(&api, tx, by, id, query, within).await.map(Json)
+    revoke_and_count(&keys, tx, by, id, query, within).await.map(Json)
 }
 
 /// Revokes a key of the transaction's tenant and commits. Counts the keys that descend from it, either of one
@@ -60,7 +60,7 @@ pub async fn revoke_key(
 /// # Errors
 /// [`Kind::NotFound`], or the database fails.
 pub async fn revoke_and_count(
-    api: &Api,
+    keys: &Keys,
     mut tx: Tx<TenantTx>,
     by: &Principal,
     id: Uuid,
@@ -81,7 +81,7 @@ pub async fn revoke_and_count(
     let in_force = keys::count_made(&mut tx, id, within).await?;
     let left = if query.cascade { keys::list_left(&mut tx, id).await? } else { Vec::new() };
     let committed = tx.commit().await;
-    api.key_cache.clear();
+    keys.cache.clear();
     committed?;
     // After a restore of the database, this line says which keys must be revoked again.
     tracing::info!(key.id = %id, by = actor, cascade = query.cascade, "a key was revoked");

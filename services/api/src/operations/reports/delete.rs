@@ -17,7 +17,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The report is deleted."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn delete_report(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
@@ -25,7 +25,7 @@ pub async fn delete_report(
     let id: ReportId = parse_parameter("id", &id)?;
     let variant = query.variant.unwrap_or(0);
     let app = access.principal.app.as_deref();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if !reports::delete_report(&mut tx, id, variant, app).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
     }

@@ -3,7 +3,7 @@
 use super::get::VariantQuery;
 use super::load::load_report;
 use super::schemas::ExplanationSchema;
-use crate::limits::answers::ReservedAnswer;
+use crate::http::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use crate::reports::image_symbols::fetch_symbols;
@@ -28,13 +28,14 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
         body = ExplanationSchema, content_type = "application/json"), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn explain_report(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
     let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
-    let explanation = explain_stored(&api, &access, &id, query.variant.unwrap_or(0), finish).await?;
+    let explanation =
+        explain_stored(&symbolication, &access, &id, query.variant.unwrap_or(0), finish).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
@@ -43,16 +44,17 @@ pub async fn explain_report(
 /// # Errors
 /// Those of [`load_report`], or the tenant symbolicates too much.
 pub async fn explain_stored(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
 ) -> Result<ReservedAnswer, Problem> {
-    let mut charge = Charge::for_symbolication(api, access.tenant())?;
-    let (_, body) = load_report(api, access, id, variant).await?;
+    let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
+    let (_, body) = load_report(symbolication, access, id, variant).await?;
     charge.charge_unpacked(body.json.len() as u64)?;
-    let (body, wanted, crashed) = api
+    let (body, wanted, crashed) = symbolication
+        .capacity
         .cpu
         .run_for(access.tenant(), move || {
             job_bytes(body.json.len());
@@ -62,7 +64,7 @@ pub async fn explain_stored(
             Ok::<_, Problem>((body, wanted, crashed))
         })
         .await??;
-    let symbols = fetch_symbols(api, &access.principal, wanted, crashed).await?;
+    let symbols = fetch_symbols(symbolication, &access.principal, wanted, crashed).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         job_bytes(json.len());
@@ -78,5 +80,5 @@ pub async fn explain_stored(
         reservation.reserve_more(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };
-    api.cpu.run_for(access.tenant(), work).await?
+    symbolication.capacity.cpu.run_for(access.tenant(), work).await?
 }

@@ -3,13 +3,13 @@
 use super::load::{body_of, find_report};
 use super::markdown::answer_markdown;
 use super::schemas::EnrichedReport;
-use crate::limits::answers::ReservedAnswer;
+use crate::http::answers::ReservedAnswer;
 use crate::limits::slot::RequestSlot;
-use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
 use crate::requests::accept::{Representation, choose_representation};
 use crate::requests::wait::Wait;
+use crate::storage::transactions::Tx;
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -72,7 +72,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_report(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Extension(slot): Extension<RequestSlot>,
     Path(id): Path<String>,
@@ -82,38 +82,47 @@ pub async fn get_report(
     let form = choose_representation(query.format.as_deref(), &headers)?;
     let wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     let variant = query.variant.unwrap_or(0);
-    let (mut tx, found) = find_within(&api, &access, &id, variant, wait).await?;
+    let (mut tx, found) = find_within(&symbolication.storage, &access, &id, variant, wait).await?;
     if form == Representation::Markdown {
-        let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
-        return answer_markdown(&api, &access, found, body).await;
+        let (found, body) = body_of(&symbolication, &access, &id, variant, tx, found).await?;
+        return answer_markdown(&symbolication, &access, found, body).await;
     }
     let again = again_headers(&mut tx, &found).await?;
-    if has_copy(&headers, &entity_tag(&api, &found, form)) {
-        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&api, &found, form)?).into_response());
+    if has_copy(&headers, &entity_tag(&symbolication, &found, form)) {
+        return Ok(
+            (StatusCode::NOT_MODIFIED, again, answer_headers(&symbolication, &found, form)?).into_response()
+        );
     }
     // The body may be of a newer revision: it says which one it is.
-    let (found, body) = body_of(&api, &access, &id, variant, tx, found).await?;
-    let body = api.cpu.run_for(access.tenant(), move || render_body(body, form)).await??;
+    let (found, body) = body_of(&symbolication, &access, &id, variant, tx, found).await?;
+    let body = symbolication.capacity.cpu.run_for(access.tenant(), move || render_body(body, form)).await??;
     let named = [(header::CONTENT_TYPE, form.answer_type(body.document.as_deref().is_none_or(is_json)))];
     let bytes = body.document.unwrap_or(body.json);
     let body = ReservedAnswer { bytes: bytes.into(), reservation: body.reservation };
-    Ok((again, answer_headers(&api, &found, form)?, named, body).into_response())
+    Ok((again, answer_headers(&symbolication, &found, form)?, named, body).into_response())
 }
 
 /// Returns the tag of an answer. Analyses that are off for the tenant are part of it, because their members are hidden.
-fn entity_tag(api: &Api, found: &FoundReport, form: Representation) -> String {
+fn entity_tag(symbolication: &Symbolication, found: &FoundReport, form: Representation) -> String {
     let parts = [&found.listed.revision.to_string(), form.name()];
-    let off = api.analyses.iter().filter(|analysis| !analysis.is_enabled(&found.analysis_switches));
+    let off = symbolication.analyses.iter().filter(|analysis| !analysis.is_enabled(&found.analysis_switches));
     let names = off.map(|analysis| analysis.name);
     format!("\"{}\"", parts.into_iter().chain(names).collect::<Vec<_>>().join("-"))
 }
 
 type AnswerHeaders = [(header::HeaderName, HeaderValue); 4];
 
-fn answer_headers(api: &Api, found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
+fn answer_headers(
+    symbolication: &Symbolication,
+    found: &FoundReport,
+    form: Representation,
+) -> Result<AnswerHeaders, Problem> {
     let revision = found.listed.revision;
     Ok([
-        (header::ETAG, HeaderValue::from_str(&entity_tag(api, found, form)).map_err(Problem::internal)?),
+        (
+            header::ETAG,
+            HeaderValue::from_str(&entity_tag(symbolication, found, form)).map_err(Problem::internal)?,
+        ),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(found.variants)),
@@ -137,18 +146,18 @@ async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<Hea
 /// # Errors
 /// Those of [`find_report`] once the time is over; or too many requests wait.
 async fn find_within(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     mut wait: Wait,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     loop {
-        match find_report(api, access, id, variant).await {
+        match find_report(storage, access, id, variant).await {
             Err(problem) if problem.kind() == Kind::NotFound && !wait.is_over() => {}
             found => return found,
         }
-        wait.wait_for_check(api, access.tenant()).await?;
+        wait.wait_for_check(&storage.capacity, access.tenant()).await?;
     }
 }
 

@@ -69,7 +69,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_reports(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<ReportQuery>,
 ) -> Result<Json<Page<ReportRow>>, Problem> {
@@ -78,7 +78,7 @@ pub async fn list_reports(
     let list = List::for_operation(access.tenant(), "list_reports", &filter);
     let after = page.read_cursor(list, |position| position.parse().ok())?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = reports::list_reports(&mut tx, &filter, after.as_ref(), limit).await?;
     let next_cursor = found.next.map(|next| list.encode_cursor(&next.to_string()));
     Ok(Json(Page { items: found.reports, next_cursor }))
@@ -89,12 +89,12 @@ pub async fn list_reports(
 /// # Errors
 /// As [`list_reports`].
 pub async fn read_report_total(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     query: ReportQuery,
 ) -> Result<Option<ReportTotal>, Problem> {
     let filter = build_filter(access, query)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     Ok(reports::read_total(&mut tx, &filter).await?)
 }
 

@@ -1,8 +1,8 @@
 //! Loading of a stored report for a request, if its key may see it.
 
-use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
+use crate::storage::transactions::Tx;
 use unslide_model::ReportId;
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
@@ -13,13 +13,13 @@ use unslide_store::queries::report::{self, FoundReport};
 /// # Errors
 /// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for an invalid id.
 pub async fn find_report(
-    api: &Api,
+    storage: &Storage,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     let id: ReportId = parse_parameter("id", id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = report::find_report(&mut tx, id, variant).await?;
     let Some(found) = found.filter(|found| access.can_see(&found.listed.app)) else {
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
@@ -32,13 +32,13 @@ pub async fn find_report(
 /// # Errors
 /// Those of [`find_report`] and [`body_of`].
 pub async fn load_report(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let (tx, found) = find_report(api, access, id, variant).await?;
-    body_of(api, access, id, variant, tx, found).await
+    let (tx, found) = find_report(&symbolication.storage, access, id, variant).await?;
+    body_of(symbolication, access, id, variant, tx, found).await
 }
 
 /// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
@@ -48,25 +48,25 @@ pub async fn load_report(
 /// Those of [`find_report`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
 /// is lost or damaged.
 pub async fn body_of(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     tx: Tx<TenantTx>,
     found: FoundReport,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let first = match stored_body::read_body(api, access.tenant(), tx, &found).await {
+    let first = match stored_body::read_body(symbolication, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
         Err(StoredBodyError::Lost(lost)) => lost,
         Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
     tracing::debug!(error = %first, "a body was moved after its row was read: the row is read again");
-    let (tx, found) = find_report(api, access, id, variant).await?;
-    match stored_body::read_body(api, access.tenant(), tx, &found).await {
+    let (tx, found) = find_report(&symbolication.storage, access, id, variant).await?;
+    match stored_body::read_body(symbolication, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
         Err(StoredBodyError::Problem(problem)) => Err(problem),
         Err(StoredBodyError::Lost(lost)) => {
-            api.metrics.lost_bodies.inc();
+            symbolication.storage.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))
         }
     }

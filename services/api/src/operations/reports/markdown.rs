@@ -1,10 +1,11 @@
 //! A stored report as Markdown, with the statistics of its group.
 
-use crate::feature::sources::{SourceScope, source_lines_for_page};
-use crate::limits::answers::ReservedAnswer;
+use crate::http::answers::ReservedAnswer;
 use crate::operations::groups::markdown::write_group;
 use crate::operations::groups::reference::load_group;
 use crate::operations::prelude::*;
+use crate::reports::source_lines::source_lines_for_page;
+use crate::reports::sources::SourceScope;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
 use time::format_description::well_known::Rfc3339;
@@ -16,21 +17,26 @@ use unslide_store::queries::report::FoundReport;
 /// # Errors
 /// A failure of the service, or no bytes are left for the answer.
 pub async fn answer_markdown(
-    api: &Api,
+    symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     found: FoundReport,
     mut body: StoredBody,
 ) -> Result<Response, Problem> {
     let group = match found.listed.group {
-        Some(id) => match load_group(api, access, id).await {
+        Some(id) => match load_group(&symbolication.storage, access, id).await {
             Err(problem) if problem.kind() == Kind::NotFound => None,
             loaded => Some(loaded?),
         },
         None => None,
     };
-    let lines =
-        source_lines_for_page(api, SourceScope::for_report(access, &found.listed.app), &mut body, None).await;
-    let now = api.clock.now();
+    let lines = source_lines_for_page(
+        symbolication,
+        SourceScope::for_report(access, &found.listed.app),
+        &mut body,
+        None,
+    )
+    .await;
+    let now = symbolication.storage.clock.now();
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::read_report(&json)?;
@@ -49,5 +55,5 @@ pub async fn answer_markdown(
         reservation.reserve_more(text.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
-    Ok(api.cpu.run_for(access.tenant(), work).await??.into_markdown())
+    Ok(symbolication.capacity.cpu.run_for(access.tenant(), work).await??.into_markdown())
 }

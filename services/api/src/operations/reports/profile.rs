@@ -1,7 +1,7 @@
 //! `GET /v1/reports/{id}/profile`.
 
 use super::load::load_report;
-use crate::limits::answers::ReservedAnswer;
+use crate::http::answers::ReservedAnswer;
 use crate::operations::prelude::*;
 use crate::reports::sampled::{load_profile, no_profile};
 use crate::reports::stored_body::{self, StoredBody};
@@ -54,7 +54,7 @@ problems!(Failures: InvalidParameter, NotFound);
         (SampledProfile = "application/json"), (String = "text/plain"))), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_report_profile(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
     Query(query): Query<ProfileQuery>,
@@ -64,7 +64,7 @@ pub async fn get_report_profile(
         Some("folded") => true,
         Some(_) => return Err(Problem::new(Kind::InvalidParameter, "format: json or folded")),
     };
-    let (_, body) = load_report(&api, &access, &id, query.variant.unwrap_or(0)).await?;
+    let (_, body) = load_report(&symbolication, &access, &id, query.variant.unwrap_or(0)).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::read_report(&json)?;
@@ -86,7 +86,7 @@ pub async fn get_report_profile(
         };
         Ok::<_, Problem>(ReservedAnswer { bytes: bytes.into(), reservation })
     };
-    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let answer = symbolication.capacity.cpu.run_for(access.tenant(), work).await??;
     let media_type = if folded { "text/plain; charset=utf-8" } else { "application/json" };
     Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
 }

@@ -10,7 +10,8 @@ use crate::reports::ingest::{
     read_reports,
 };
 use crate::requests::body::{self, Chunks};
-use crate::requests::refused::{RecordMaker, RefusedElement, wants_all_or_nothing};
+use crate::requests::records::RecordMaker;
+use crate::requests::refused::{RefusedElement, wants_all_or_nothing};
 use crate::uploads::multipart;
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -70,49 +71,51 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, In
         body = SentReports), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_reports(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsWrite>,
     Extension(trace): Extension<TraceContext>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<SentReports>, Problem> {
-    api.check_topics()?;
+    broker.check_topics()?;
     let form = parse_body_form(&headers)?;
-    let limits = &api.limits;
+    let limits = &broker.capacity.limits;
     let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.client_pace())?;
-    let limit = report_limit(&api, &access);
+    let limit = report_limit(&broker.capacity, &access);
     // A tenant that is over its rate is refused before its body is read.
     let own = access.principal.limits.units_per_second;
-    let mut charge = Charge::for_reports(&api, access.tenant(), own)?;
-    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
+    let mut charge = Charge::for_reports(&broker.capacity, access.tenant(), own)?;
+    let mut reserved = Reservation::new(&broker.capacity.permits.bodies, access.tenant(), 0)?;
     let body = chunks.collect_body(&mut reserved).await?;
     let bounds = Bounds {
         unpacked: limits.ingest_unpacked_bytes,
         reports: limits.ingest_reports,
         report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
-    let (maker, is_strict) = (api.clone(), wants_all_or_nothing(&headers));
+    let (maker, is_strict) = (broker.clone(), wants_all_or_nothing(&headers));
     let (tenant, app) = (access.tenant().clone(), access.principal.app.clone());
     let work = move |body: Bytes| {
         charge.charge_received(body.len() as u64)?;
         let refuse_app = app.map(|own| move |found: Option<&str>| refuse_other_app(&own, found));
         let refuse_app = refuse_app.as_ref().map(|refuse_app| refuse_app as &RefuseApp<'_>);
-        let scope = ReportScope { refuse_app, readers: &maker.readers };
+        let scope = ReportScope { refuse_app, readers: &symbolication.readers };
         let mut budget = ReadBudget { reserved, charge };
         let reports = read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         check_reports(&reports, is_strict)?;
         budget.charge.charge_reports(reports.len())?;
         let topic = maker.topics.input.as_str().into();
-        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
+        let maker =
+            RecordMaker { broker: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
         let records: Vec<OutRecord> = reports.iter().map(|report| report.build_record(&maker)).collect();
         Ok::<_, Problem>((reports, records, budget.reserved))
     };
-    let (reports, records, reserved) = body::read_body(&api, access.tenant(), body, work).await?;
-    api.producer.send_all(&records).await?;
+    let (reports, records, reserved) = body::read_body(&broker.capacity, access.tenant(), body, work).await?;
+    broker.producer.send_all(&records).await?;
     drop(reserved);
     let refused = list_refused(&reports);
     let reports: Vec<SentReport> = reports.iter().filter_map(sent_report).collect();
-    api.metrics.count_reports(reports.len());
+    broker.metrics.count_reports(reports.len());
     let location = match reports.as_slice() {
         [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
         _ => None,
@@ -151,8 +154,8 @@ fn sent_report(report: &ReceivedReport) -> Option<SentReport> {
 }
 
 /// Returns the maximum size of one report of the tenant, in bytes.
-fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
-    let service = api.limits.report_bytes;
+fn report_limit(capacity: &Capacity, access: &Access<ReportsWrite>) -> usize {
+    let service = capacity.limits.report_bytes;
     match usize::try_from(access.principal.limits.report_bytes) {
         Ok(own @ 1..) => own.min(service),
         _ => service,

@@ -1,7 +1,7 @@
 //! `POST /v1/symbolicate`.
 
 use super::schemas::{CrashReport, EnrichedReport};
-use crate::limits::answers::{self, ReservedAnswer};
+use crate::http::answers::{self, ReservedAnswer};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
@@ -40,21 +40,26 @@ const ANSWER_FACTOR: usize = 4;
         content((EnrichedReport = "application/json"), (Vec<u8> = "application/octet-stream"), (String = "text/plain"), (String = "text/markdown"))), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn symbolicate(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<SymbolsRead>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let form = negotiate_representation(&headers)?;
-    let limit = api.limits.report_bytes;
-    let mut charge = Charge::for_symbolication(&api, access.tenant())?;
-    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
-    let body = Chunks::new(&headers, body, limit as u64, api.limits.client_pace())?
+    let limit = symbolication.capacity.limits.report_bytes;
+    let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
+    let mut reserved = Reservation::new(&symbolication.capacity.permits.bodies, access.tenant(), 0)?;
+    let body = Chunks::new(&headers, body, limit as u64, symbolication.capacity.limits.client_pace())?
         .collect_body(&mut reserved)
         .await?;
     let app = access.principal.app.clone();
-    let rules = symbolication_rules(&api, &access.principal).await?;
-    let request = DocumentRequest { api: api.clone(), tenant: access.tenant().clone(), limit, form };
+    let rules = symbolication_rules(&symbolication, &access.principal).await?;
+    let request = DocumentRequest {
+        symbolication: symbolication.clone(),
+        tenant: access.tenant().clone(),
+        limit,
+        form,
+    };
     let first = request.clone();
     let work = move || {
         charge.charge_received(body.len() as u64)?;
@@ -67,8 +72,9 @@ pub async fn symbolicate(
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
         let plan = Plan::new(&report);
-        let (cached, cold) = SymbolsOfReport::from_cache(&first.api, &first.tenant, plan.list_needs(), rules);
-        let cached = cached.with_derived(&first.api, &first.tenant, plan.find_crashed_image());
+        let (cached, cold) =
+            SymbolsOfReport::from_cache(&first.symbolication, &first.tenant, plan.list_needs(), rules);
+        let cached = cached.with_derived(&first.symbolication, &first.tenant, plan.find_crashed_image());
         // Usually nothing has to be fetched, and the report is read once.
         let step = match cached.is_complete(&cold) {
             true => Step::Answered(first.answer(&document, &plan, &cached)?),
@@ -76,22 +82,23 @@ pub async fn symbolicate(
         };
         Ok::<_, Problem>((step, reserved))
     };
-    let (step, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let (step, reserved) = symbolication.capacity.cpu.run_for(access.tenant(), work).await??;
     let answer = match step {
         Step::Answered(answer) => answer,
         Step::Wants(body, cached, cold) => {
-            let symbols = cached.fetch_rest(&api, &request.tenant, cold).await;
+            let symbols = cached.fetch_rest(&symbolication, &request.tenant, cold).await;
             let work = move || {
                 job_bytes(body.len());
                 let document = request.open(&body)?;
                 let report = request.read(&document)?;
                 request.answer(&document, &Plan::new(&report), &symbols)
             };
-            api.cpu.run_for(access.tenant(), work).await??
+            symbolication.capacity.cpu.run_for(access.tenant(), work).await??
         }
     };
     let DocumentAnswer { bytes, media_type } = answer;
-    let reservation = answers::reserve_bytes(&api.permits, access.tenant(), bytes.len() as u64)?;
+    let reservation =
+        answers::reserve_bytes(&symbolication.capacity.permits, access.tenant(), bytes.len() as u64)?;
     drop(reserved);
     let answer = ReservedAnswer { bytes: bytes.into(), reservation };
     Ok(([(header::CONTENT_TYPE, media_type)], answer).into_response())
@@ -113,7 +120,7 @@ struct DocumentAnswer {
 /// A request for the answer to one document.
 #[derive(Clone)]
 struct DocumentRequest {
-    api: Api,
+    symbolication: Arc<Symbolication>,
     tenant: TenantId,
     /// The maximum size of a report, in bytes.
     limit: usize,
@@ -126,7 +133,7 @@ impl DocumentRequest {
     }
 
     fn open<'b>(&self, body: &'b Bytes) -> Result<ReportDocument<'b>, Problem> {
-        self.api.readers.open(body, &self.limits()).map_err(|error| refused(&error))
+        self.symbolication.readers.open(body, &self.limits()).map_err(|error| refused(&error))
     }
 
     fn read<'d>(&self, document: &'d ReportDocument<'_>) -> Result<Report<'d>, Problem> {

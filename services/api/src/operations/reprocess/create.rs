@@ -81,11 +81,11 @@ const RETRY_AFTER_SECONDS: u32 = 60;
             headers(("location" = String, description = "The path of the reprocess's state.")), body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_reprocess(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Json(new): Json<NewReprocess>,
 ) -> Result<Response, Problem> {
-    Ok(match begin_reprocess(&api, &access, new).await? {
+    Ok(match begin_reprocess(&storage, &access, new).await? {
         BegunReprocess::Counted(count) => axum::Json(CountedReports { count }).into_response(),
         BegunReprocess::Running(run) => {
             let location = Some(format!("/v1/reprocess/{}", run.id));
@@ -107,7 +107,7 @@ pub enum BegunReprocess {
 /// # Errors
 /// The failures that the operation documents.
 pub async fn begin_reprocess(
-    api: &Api,
+    storage: &Storage,
     access: &Access<TenantAdmin>,
     new: NewReprocess,
 ) -> Result<BegunReprocess, Problem> {
@@ -122,7 +122,7 @@ pub async fn begin_reprocess(
         to: new.to,
         debug_id: new.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
     };
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if new.dry_run {
         return Ok(BegunReprocess::Counted(reprocess::count_matching(&mut tx, &wanted).await?));
     }

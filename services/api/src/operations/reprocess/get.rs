@@ -12,11 +12,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The reprocess and its progress.", body = ReprocessRun), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_reprocess(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     Path(id): Path<Uuid>,
 ) -> Result<Json<ReprocessRun>, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;
     // A key for one app sees only that app's reprocesses.
     found

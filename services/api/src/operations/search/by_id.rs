@@ -1,9 +1,10 @@
 //! The one entry that has an id.
 
 use super::matches::{SearchMatch, page_path};
-use crate::feature::panels::{PanelSlot, SearchedId, collect_panels};
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
+use crate::panels::Panels;
+use crate::panels::{PanelSlot, SearchedId, collect_panels};
 use unslide_model::short_id::normalize_short_id;
 use unslide_model::{DebugId, ReportId, Scope};
 use unslide_store::groups::find_short_ids;
@@ -27,7 +28,7 @@ pub fn read_id(text: &str) -> Option<Uuid> {
 /// # Errors
 /// The database fails.
 pub async fn find_by_id(
-    api: &Api,
+    panels: &Panels,
     tx: &mut TenantTx,
     access: &Access<ReportsRead>,
     app: Option<&str>,
@@ -42,7 +43,7 @@ pub async fn find_by_id(
         let page = format!("/console/groups/{id}");
         return Ok(Some(SearchMatch { page, ..SearchMatch::from_group(&group, "id") }));
     }
-    let sections = collect_panels(api, tx, PanelSlot::SearchedId(SearchedId { id, app })).await?;
+    let sections = collect_panels(panels, tx, PanelSlot::SearchedId(SearchedId { id, app })).await?;
     if let Some(link) = sections.into_iter().flat_map(|section| section.links).next() {
         let found = SearchMatch::by_id(link.kind, id.to_string(), link.path);
         return Ok(Some(SearchMatch { title: link.text, app: link.app, version: link.version, ..found }));

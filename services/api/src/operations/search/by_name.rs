@@ -1,7 +1,7 @@
 //! Groups by their texts, and apps and versions by their names.
 
 use super::matches::SearchMatch;
-use crate::http::problem::Problem;
+use crate::problem::Problem;
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::queries::names;

@@ -2,7 +2,7 @@
 
 use super::by_name::MATCHES_LIMIT;
 use super::matches::SearchMatch;
-use crate::http::problem::Problem;
+use crate::problem::Problem;
 use unslide_store::queries::person::{self, PersonIdKind, SearchedSession};
 use unslide_store::sessions::list_of_person;
 use unslide_store::{TenantTx, Uuid};

@@ -7,6 +7,7 @@ pub mod matches;
 pub mod person_search;
 
 use crate::operations::prelude::*;
+use crate::panels::Panels;
 use crate::requests::input::is_text;
 use by_id::{find_by_id, find_by_short_id, read_id};
 use matches::SearchMatch;
@@ -59,7 +60,8 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "The matches.", body = SearchResults), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn search(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
+    State(panels): State<Arc<Panels>>,
     access: Access<ReportsRead>,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<SearchResults>, Problem> {
@@ -74,11 +76,11 @@ pub async fn search(
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     let app = app.as_deref();
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let person_search = person::is_person_search_on(&mut tx).await?;
     let id = read_id(text);
     let entry = match id {
-        Some(id) => find_by_id(&api, &mut tx, &access, app, id).await?,
+        Some(id) => find_by_id(&panels, &mut tx, &access, app, id).await?,
         None => find_by_short_id(&mut tx, app, text).await?,
     };
     if let Some(found) = entry {

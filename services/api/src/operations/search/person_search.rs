@@ -28,11 +28,11 @@ problems!(SetFailures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
     responses((status = 200, description = "The switch.", body = PersonSearchSetting), GetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn get_person_search(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
 ) -> Result<Json<PersonSearchSetting>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     Ok(Json(PersonSearchSetting { enabled: person::is_person_search_on(&mut tx).await? }))
 }
 
@@ -45,12 +45,12 @@ pub async fn get_person_search(
     responses((status = 200, description = "The switch as it is now.", body = PersonSearchSetting), SetFailures),
     security(("key" = ["tenant:admin"])))]
 pub async fn set_person_search(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
     input::Json(new): input::Json<PersonSearchSetting>,
 ) -> Result<Json<PersonSearchSetting>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     if !person::set_person_search(&mut tx, new.enabled).await? {
         return Err(Problem::internal("the tenant of a key is not there"));
     }

@@ -37,7 +37,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "A page of the session's events, the earliest first.", body = Page<TimelineEvent>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_session(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Path(id): Path<String>,
     Query(query): Query<SessionQuery>,
@@ -59,7 +59,7 @@ pub async fn get_session(
     let list = List::for_operation(access.tenant(), "get_session", &(&app, &id));
     let after = page.read_cursor(list, parse_position)?;
     let limit = page.check_limit()?;
-    let mut tx = api.tenant(access.tenant()).await?;
+    let mut tx = storage.tenant(access.tenant()).await?;
     let from = after.as_ref().map(|(at, kind, id, variant)| (*at, kind.as_str(), id.as_str(), *variant));
     let found = match id.len() <= LONGEST_ID {
         true => {

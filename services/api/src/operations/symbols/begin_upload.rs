@@ -22,12 +22,12 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidUpload, BodyTimeout, I
     responses((status = 200, description = "The upload and its state.", body = BegunUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn begin_upload(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Json(new): Json<NewUpload>,
 ) -> Result<axum::Json<BegunUpload>, Problem> {
     check_names(new.name.as_deref(), new.app.as_deref())?;
-    let may = UploadQuota::from_access(&api, &access);
+    let may = UploadQuota::from_access(&storage.capacity, &access);
     let new = NewUpload { app: access.restrict_app(new.app)?, ..new };
-    begin_or_find(api, access.symbol_owner(), may, new).await.map(axum::Json)
+    begin_or_find(storage, access.symbol_owner(), may, new).await.map(axum::Json)
 }

@@ -52,7 +52,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
     responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn check_symbols(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsState>,
     Json(request): Json<CheckRequest>,
 ) -> Result<axum::Json<Checked>, Problem> {
@@ -61,7 +61,7 @@ pub async fn check_symbols(
     }
     let read = |id: &String| parse_parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
     let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
-    let mut tx = api.owner(&access.symbol_owner()).await?;
+    let mut tx = storage.owner(&access.symbol_owner()).await?;
     let mut checked = symbols::check_readiness(&mut tx, &debug_ids).await?;
     let mut qualities = symbols::find_qualities(&mut tx, &debug_ids).await?;
     if let Some(own) = &access.principal.app {

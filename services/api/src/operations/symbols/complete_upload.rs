@@ -20,12 +20,12 @@ problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, S
             body = AcceptedFile), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn complete_upload(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Path(id): Path<Uuid>,
 ) -> Result<AcceptedResponse<AcceptedFile>, Problem> {
-    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&api, &access));
-    let file = complete_parts(api, owner.clone(), access.only_app(), may, id).await?;
+    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&storage.capacity, &access));
+    let file = complete_parts(storage, owner.clone(), access.only_app(), may, id).await?;
     let location = Some(upload_location(&owner, file.id));
     Ok(AcceptedResponse { body: file, location })
 }

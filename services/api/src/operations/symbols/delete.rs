@@ -15,12 +15,12 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 204, description = "The symbols are deleted."), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn delete_symbols(
-    State(api): State<Api>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<SymbolsWrite>,
     Path(debug_id): Path<DebugId>,
 ) -> Result<StatusCode, Problem> {
     let owner = access.symbol_owner();
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = symbolication.storage.owner(&owner).await?;
     let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");
     if let Some(own) = access.only_app() {
         let apps = symbols::list_apps(&mut tx, &[debug_id]).await?;
@@ -39,6 +39,6 @@ pub async fn delete_symbols(
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append_entry(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    api.symcaches.delete_symbols(owner.own(debug_id), deleted.generation);
+    symbolication.symcaches.delete_symbols(owner.own(debug_id), deleted.generation);
     Ok(StatusCode::NO_CONTENT)
 }

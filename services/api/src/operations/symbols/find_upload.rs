@@ -16,14 +16,14 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn find_upload(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsState>,
     Path(sha256): Path<ContentHash>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.symbol_owner(), access.only_app());
     let page = ObjectPage::from_query(&owner, &sha256, &page)?;
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = storage.owner(&owner).await?;
     let earlier = same_bytes(&mut tx, &sha256).await?;
     let seen = earlier.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     let found = match seen {

@@ -33,11 +33,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The objects, and which of them answers.", body = SymbolsDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_symbols(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsState>,
     Path(debug_id): Path<DebugId>,
 ) -> Result<Json<SymbolsDetail>, Problem> {
-    let mut tx = api.owner(&access.symbol_owner()).await?;
+    let mut tx = storage.owner(&access.symbol_owner()).await?;
     let seen = sees_symbols(&mut tx, access.only_app(), &debug_id).await?;
     let found = symbols::find_symbols(&mut tx, &debug_id, Some(MOST_OBJECTS)).await?.filter(|_| seen);
     let found =

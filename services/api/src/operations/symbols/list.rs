@@ -50,7 +50,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of objects.", body = Page<ObjectListing>), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn list_symbols(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsRead>,
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ObjectListing>>, Problem> {
@@ -60,7 +60,7 @@ pub async fn list_symbols(
     let list = List::for_operation(&owner, "list_symbols", &filter);
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.owner(&owner).await?;
+    let mut tx = storage.owner(&owner).await?;
     let found = symbols::list_objects(&mut tx, &filter, after, limit).await?;
     Ok(Json(Page {
         items: found.objects,

@@ -1,9 +1,9 @@
 //! `POST /v1/symbols`.
 
-use crate::limits::transactions::run_detached;
 use crate::operations::prelude::*;
 use crate::requests::body::Chunks;
 use crate::requests::digest;
+use crate::storage::transactions::run_detached;
 use crate::uploads::multipart;
 use crate::uploads::receive::{AcceptedFile, File, UploadQuota, check_symbol_quota, receive_file};
 use crate::uploads::unpack::{Packing, Pieces, decode_body};
@@ -65,21 +65,21 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
             body = AcceptedUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_symbols(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Query(query): Query<UploadQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<AcceptedResponse<AcceptedUpload>, Problem> {
-    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&api, &access));
+    let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&storage.capacity, &access));
     let app = access.restrict_app(query.app)?;
-    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+    let permit = storage.capacity.permits.uploads.try_acquire(access.tenant(), 1)?;
     check_names(query.name.as_deref(), app.as_deref())?;
     // Checked before any byte is read, and again after the file is stored.
     let coding = Packing::from_headers(&headers)?;
-    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.client_pace())?;
+    let chunks = Chunks::new(&headers, body, may.bytes, storage.capacity.limits.client_pace())?;
     let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
-    check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
+    check_quota(&storage, &owner, announced_length(&headers), may.symbol_bytes).await?;
     let boundary = multipart::parse_boundary(&headers, Kind::InvalidUpload)?;
     let announced = digest::parse_announced(&headers, coding.is_some())?;
     if announced.is_some() && boundary.is_some() {
@@ -89,11 +89,11 @@ pub async fn upload_symbols(
     let of = owner.clone();
     // The upload runs in its own task. If the client disconnects, the body ends with an error, and the task
     // can still record the failure and remove the file from storage.
-    let time = Duration::from_secs(api.limits.upload_seconds);
+    let time = Duration::from_secs(storage.capacity.limits.upload_seconds);
     let work = run_detached(Box::pin(async move {
         let _permit = permit;
         let file = File { owner, name: query.name, app, announced, may };
-        tokio::time::timeout(time, receive_all(&api, file, boundary, pieces))
+        tokio::time::timeout(time, receive_all(&storage, file, boundary, pieces))
             .await
             .unwrap_or_else(|_| Err(Problem::body_timeout(time)))
     }));
@@ -142,21 +142,26 @@ pub fn announced_length(headers: &HeaderMap) -> u64 {
 ///
 /// # Errors
 /// [`Kind::SymbolQuota`], or the database fails.
-pub async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
+pub async fn check_quota(
+    storage: &Storage,
+    owner: &Owner,
+    bytes: u64,
+    limit: Option<u64>,
+) -> Result<(), Problem> {
     let Some(limit) = limit else { return Ok(()) };
-    let mut tx = api.owner(owner).await?;
+    let mut tx = storage.owner(owner).await?;
     let used = usage::read_symbol_bytes(&mut tx).await?;
-    check_symbol_quota(api, used, bytes, limit)
+    check_symbol_quota(&storage.capacity, used, bytes, limit)
 }
 
 async fn receive_all(
-    api: &Api,
+    storage: &Storage,
     file: File,
     boundary: Option<String>,
     pieces: Pieces<'static>,
 ) -> Result<Vec<AcceptedFile>, Problem> {
     let Some(boundary) = boundary else {
-        return Ok(vec![receive_file(api, file, pieces).await?]);
+        return Ok(vec![receive_file(storage, file, pieces).await?]);
     };
     let mut uploads = Vec::new();
     let mut parts = multipart::Parts::new(pieces, boundary, Kind::InvalidUpload);
@@ -165,12 +170,13 @@ async fn receive_all(
             multipart::pass_over(field, Kind::InvalidUpload).await?;
             continue;
         };
-        if uploads.len() == api.limits.upload_files {
-            let detail = format!("more than {} files; send them one by one", api.limits.upload_files);
+        if uploads.len() == storage.capacity.limits.upload_files {
+            let detail =
+                format!("more than {} files; send them one by one", storage.capacity.limits.upload_files);
             return Err(Problem::new(Kind::TooLarge, detail));
         }
         let file = File { name: Some(name), ..file.clone() };
-        uploads.push(receive_file(api, file, multipart::stream_field(field, Kind::InvalidUpload)).await?);
+        uploads.push(receive_file(storage, file, multipart::stream_field(field, Kind::InvalidUpload)).await?);
     }
     Ok(uploads)
 }

@@ -22,13 +22,13 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
     responses((status = 204, description = "The part is stored."), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_part(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
     Path(path): Path<PartPath>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Problem> {
-    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    receive_part(api, access.symbol_owner(), access.only_app(), &path, &headers, body, permit).await?;
+    let permit = storage.capacity.permits.uploads.try_acquire(access.tenant(), 1)?;
+    receive_part(storage, access.symbol_owner(), access.only_app(), &path, &headers, body, permit).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -138,7 +138,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The upload and its current status.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_upload(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<SymbolsState>,
     Extension(slot): Extension<RequestSlot>,
     Path(id): Path<Uuid>,
@@ -149,7 +149,7 @@ pub async fn get_upload(
     let page = ObjectPage::from_query(&owner, &id, &page)?;
     let mut wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     loop {
-        let mut tx = api.owner(&owner).await?;
+        let mut tx = storage.owner(&owner).await?;
         let found = uploads::find_upload(&mut tx, id).await?;
         let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
         // During the wait, the objects are not read.
@@ -161,12 +161,12 @@ pub async fn get_upload(
         };
         tx.rollback();
         let upload = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
-        if crate::uploads::receive::abandon_if_stale(&api, &owner, &upload).await? {
+        if crate::uploads::receive::abandon_if_stale(&storage, &owner, &upload).await? {
             continue;
         }
         if let Some(objects) = objects {
             return Ok(Json(UploadDetail::from_upload(upload, objects)));
         }
-        wait.wait_for_check(&api, access.tenant()).await?;
+        wait.wait_for_check(&storage.capacity, access.tenant()).await?;
     }
 }

@@ -61,7 +61,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
     responses((status = 200, description = "The tenant after the change.", body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn change_tenant(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<Operator>,
     Path(tenant): Path<TenantId>,
     Json(change): Json<TenantChange>,
@@ -76,7 +76,7 @@ pub async fn change_tenant(
     if change.name.as_ref().is_some_and(|name| !is_text(name, 200)) {
         return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
-    let mut tx = api.store.tenant(&tenant).await?;
+    let mut tx = keys.storage.store.tenant(&tenant).await?;
     let mut now = tenants::lock_tenant(&mut tx).await?.ok_or_else(no_such_tenant)?;
     change.limits.unwrap_or_default().apply_to(&mut now.limits);
     let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
@@ -91,7 +91,7 @@ pub async fn change_tenant(
         serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
     audit::append_entry(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
     tx.commit().await?;
-    api.key_cache.clear();
-    let announced = wait_announced(&api, &tenant, announcement).await?;
+    keys.cache.clear();
+    let announced = wait_announced(&keys.storage, &tenant, announcement).await?;
     Ok(axum::Json(ChangedTenant { tenant: changed, announced }))
 }

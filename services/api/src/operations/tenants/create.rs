@@ -35,7 +35,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict
     responses((status = 201, description = "The tenant was made.", body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn create_tenant(
-    State(api): State<Api>,
+    State(broker): State<Arc<Broker>>,
     access: Access<Operator>,
     Json(new): Json<NewTenant>,
 ) -> Result<(StatusCode, axum::Json<ChangedTenant>), Problem> {
@@ -44,8 +44,8 @@ pub async fn create_tenant(
         return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
     let taken = || Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id));
-    if api.kafka.tenant_topics {
-        let mut tx = api.store.tenant(&new.id).await?;
+    if broker.settings.tenant_topics {
+        let mut tx = broker.storage.store.tenant(&new.id).await?;
         let found = tenants::get(&mut tx).await?;
         tx.rollback().await?;
         if found.is_some() {
@@ -53,9 +53,9 @@ pub async fn create_tenant(
         }
         // Created before the tenant, because an existing tenant can be sent to. Topics without a tenant do no
         // harm.
-        admin::create_tenant_topics(&api.kafka, &new.id).await?;
+        admin::create_tenant_topics(&broker.settings, &new.id).await?;
     }
-    let mut tx = api.store.tenant(&new.id).await?;
+    let mut tx = broker.storage.store.tenant(&new.id).await?;
     let mut limits = tenants::QuotaLimits::default();
     new.limits.apply_to(&mut limits);
     let made = tenants::create_tenant(&mut tx, &name, &limits).await?;
@@ -63,6 +63,6 @@ pub async fn create_tenant(
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "tenant.create", new.id.as_str(), &serde_json::json!({})).await?;
     tx.commit().await?;
-    let announced = wait_announced(&api, &tenant.id, announcement).await?;
+    let announced = wait_announced(&broker.storage, &tenant.id, announcement).await?;
     Ok((StatusCode::CREATED, axum::Json(ChangedTenant { tenant, announced })))
 }

@@ -20,18 +20,18 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
     security(("key" = ["operator"])))]
 pub async fn create_tenant_key(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<Operator>,
     Path(tenant): Path<TenantId>,
     Json(new): Json<NewKeyBody>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
     let new = new.into_new_key()?;
-    check_new_key(&new, &access.principal, api.clock.now())?;
-    let mut tx = api.store.tenant(&tenant).await?;
+    check_new_key(&new, &access.principal, keys.storage.clock.now())?;
+    let mut tx = keys.storage.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == tenants::TenantStanding::Deleted) {
         return Err(Problem::new(Kind::NotFound, "there is no such tenant"));
     }
-    let created = make_key(&api, tx.into(), &access.principal, new).await?;
+    let created = make_key(&keys, tx.into(), &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

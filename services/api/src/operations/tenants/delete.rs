@@ -18,14 +18,15 @@ problems!(Failures: InvalidParameter, NotFound);
             headers(("location" = String, description = "The path of the tenant, which shows how far that is.")), body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn delete_tenant(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
+    State(symbolication): State<Arc<Symbolication>>,
     access: Access<Operator>,
     Path(tenant): Path<TenantId>,
 ) -> Result<AcceptedResponse<ChangedTenant>, Problem> {
     if tenant == *access.tenant() {
         return Err(Problem::new(Kind::InvalidParameter, "tenant: a key cannot delete its own tenant"));
     }
-    let mut tx = api.store.tenant(&tenant).await?;
+    let mut tx = keys.storage.store.tenant(&tenant).await?;
     let (deleted, announcement) = erasure::begin_erasure(&mut tx).await?.ok_or_else(no_such_tenant)?;
     if announcement.is_some() {
         let actor = access.principal.key_id.to_string();
@@ -33,10 +34,10 @@ pub async fn delete_tenant(
             .await?;
     }
     tx.commit().await?;
-    api.key_cache.clear();
-    api.symcaches.forget_tenant(&tenant);
+    keys.cache.clear();
+    symbolication.symcaches.forget_tenant(&tenant);
     let announced = match announcement {
-        Some(announcement) => wait_announced(&api, &tenant, announcement).await?,
+        Some(announcement) => wait_announced(&keys.storage, &tenant, announcement).await?,
         None => true,
     };
     let location = Some(format!("/v1/tenants/{tenant}"));

@@ -16,11 +16,11 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The tenant.", body = TenantDetail), Failures),
     security(("key" = ["operator"])))]
 pub async fn get_tenant(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     _access: Access<Operator>,
     Path(tenant): Path<TenantId>,
 ) -> Result<Json<TenantDetail>, Problem> {
-    let mut tx = api.store.tenant(&tenant).await?;
+    let mut tx = storage.store.tenant(&tenant).await?;
     let tenant = tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
     let usage = usage::get(&mut tx).await?;
     let erasure = erasure::get(&mut tx).await?;

@@ -14,13 +14,13 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of tenants.", body = Page<TenantRecord>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenants(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<Operator>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<TenantRecord>>, Problem> {
     let list = List::for_operation(access.tenant(), "list_tenants", &());
     let limit = page.check_limit()?;
     let after: Option<TenantId> = page.read_cursor(list, |position| position.parse().ok())?;
-    let found = tenants::list_tenants(&api.store, after.as_ref(), limit + 1).await?;
+    let found = tenants::list_tenants(&storage.store, after.as_ref(), limit + 1).await?;
     Ok(Json(Page::from_rows(found, limit, list, |last| last.id.to_string())))
 }

@@ -18,7 +18,7 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "A page of keys.", body = Page<ApiKey>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenant_keys(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     _access: Access<Operator>,
     Path(tenant): Path<TenantId>,
     Query(page): Query<PageQuery>,
@@ -26,7 +26,7 @@ pub async fn list_tenant_keys(
     let list = List::for_operation(&tenant, "list_tenant_keys", &());
     let after = page.read_cursor(list, time_and_id)?;
     let limit = page.check_limit()?;
-    let mut tx = api.store.tenant(&tenant).await?;
+    let mut tx = storage.store.tenant(&tenant).await?;
     tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
     list_key_page(tx.into(), None, after, limit, list).await
 }

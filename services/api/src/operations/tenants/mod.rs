@@ -54,9 +54,13 @@ pub struct ChangedTenant {
 
 /// Waits until the broker has an announcement, for at most the time of a request. Returns false if it takes
 /// longer.
-pub async fn wait_announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
-    let wait = Duration::from_secs(api.limits.announce_seconds);
-    Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)
+pub async fn wait_announced(
+    storage: &Storage,
+    tenant: &TenantId,
+    announcement: i64,
+) -> Result<bool, Problem> {
+    let wait = Duration::from_secs(storage.capacity.limits.announce_seconds);
+    Ok(outbox::wait_sent(&storage.store, tenant, announcement, wait).await?)
 }
 
 /// Returns the problem for a tenant that does not exist.

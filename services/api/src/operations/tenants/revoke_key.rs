@@ -17,15 +17,15 @@ problems!(Failures: InvalidParameter, NotFound);
     responses((status = 200, description = "The key is revoked.", body = RevokedKey), Failures),
     security(("key" = ["operator"])))]
 pub async fn revoke_tenant_key(
-    State(api): State<Api>,
+    State(keys): State<Arc<Keys>>,
     access: Access<Operator>,
     Path((tenant, id)): Path<(TenantId, Uuid)>,
     Query(query): Query<RevokeQuery>,
 ) -> Result<Json<RevokedKey>, Problem> {
-    let mut tx = api.store.tenant(&tenant).await?;
+    let mut tx = keys.storage.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         return Err(no_such_tenant());
     }
-    revoke_and_count(&api, tx.into(), &access.principal, id, query, None).await.map(Json)
+    revoke_and_count(&keys, tx.into(), &access.principal, id, query, None).await.map(Json)
 }

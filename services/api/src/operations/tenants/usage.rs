@@ -33,7 +33,7 @@ problems!(Failures: InvalidParameter);
     responses((status = 200, description = "A page of tenants.", body = Page<TenantFigures>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenant_usage(
-    State(api): State<Api>,
+    State(storage): State<Arc<Storage>>,
     access: Access<Operator>,
     Query(query): Query<TenantUsageQuery>,
 ) -> Result<Json<Page<TenantFigures>>, Problem> {
@@ -42,8 +42,9 @@ pub async fn list_tenant_usage(
     let list = List::for_operation(access.tenant(), "list_tenant_usage", &order);
     let limit = page.check_limit()?;
     let after: Option<(i64, TenantId)> = page.read_cursor(list, number_and_id)?;
-    let default_limit = api.tenants.symbol_bytes;
-    let found = figures::list_figures(&api.store, order, default_limit, after.as_ref(), limit + 1).await?;
+    let default_limit = storage.capacity.tenants.symbol_bytes;
+    let found =
+        figures::list_figures(&storage.store, order, default_limit, after.as_ref(), limit + 1).await?;
     let position =
         |last: &TenantFigures| position_by_number(i64::try_from(last.rank).unwrap_or(i64::MAX), &last.id);
     Ok(Json(Page::from_rows(found, limit, list, position)))

@@ -1,7 +1,7 @@
 //! Zip archives of reports, such as Xcode's `.xccrashpoint` and the downloads of TestFlight and App Store Connect.
 
 use super::{NOT_A_REPORT, ReadBudget, TOO_LARGE};
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use crate::requests::body::unpack_entry;
 use bytes::Bytes;
 use std::io::Cursor;

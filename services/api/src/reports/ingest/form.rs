@@ -1,7 +1,7 @@
 //! Forms of request bodies: multipart/form-data, lines, or one JSON text.
 
 use super::too_many;
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use crate::requests::body::ZIP;
 use crate::uploads::multipart;
 use bytes::Bytes;

@@ -12,11 +12,12 @@ mod tests;
 
 pub use form::BodyForm;
 
-use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
+use crate::problem::{Kind, Problem};
 use crate::requests::body::{ZIP, unpack_body};
-use crate::requests::refused::{RecordMaker, RefusedElement, RefusedValue, WRONG_APP};
+use crate::requests::records::RecordMaker;
+use crate::requests::refused::{RefusedElement, RefusedValue, WRONG_APP};
 use archive::{FileOutcome, ReportArchive};
 use bytes::Bytes;
 use form::{content_boundary, first_line_is_complete, is_blank, is_report, split_form};

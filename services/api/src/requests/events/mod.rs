@@ -4,14 +4,16 @@ mod read;
 
 pub use read::split_values;
 
-use crate::http::problem::Problem;
 use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
+use crate::problem::Problem;
 use crate::requests::access::{Access, ReportsWrite};
 use crate::requests::body::{self, Chunks, unpack_body};
-use crate::requests::refused::{RecordMaker, RefusedElement, RefusedValue, wants_all_or_nothing};
-use crate::state::Api;
+use crate::requests::broker::Broker;
+use crate::requests::records::RecordMaker;
+use crate::requests::refused::{RefusedElement, RefusedValue, wants_all_or_nothing};
+use crate::storage::Storage;
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -21,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{AppSignal, TenantId};
 use unslide_proto::event::GatewayEvent;
-use unslide_proto::headers;
 use unslide_store::app_signals;
 use unslide_stream::OutRecord;
 
@@ -78,21 +79,22 @@ pub struct EventRequest {
 /// The request is over a limit, no event is accepted, one is refused although the client wants all or none, or the broker
 /// fails.
 pub async fn send_events<E: GatewayEvent>(
-    api: &Api,
+    broker: &Arc<Broker>,
     target: EventTarget<'_>,
     request: EventRequest,
 ) -> Result<SentEvents, Problem> {
     let EventRequest { access, trace, headers, body } = request;
-    api.check_topics()?;
-    let chunks = Chunks::new(&headers, body, MOST_BYTES, api.limits.client_pace())?;
+    broker.check_topics()?;
+    let chunks = Chunks::new(&headers, body, MOST_BYTES, broker.capacity.limits.client_pace())?;
     // A tenant that is over its rate is refused before its body is read.
-    let mut charge = Charge::for_reports(api, access.tenant(), access.principal.limits.units_per_second)?;
-    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
+    let mut charge =
+        Charge::for_reports(&broker.capacity, access.tenant(), access.principal.limits.units_per_second)?;
+    let mut reserved = Reservation::new(&broker.capacity.permits.bodies, access.tenant(), 0)?;
     let body = chunks.collect_body(&mut reserved).await?;
-    let (maker, is_strict) = (api.clone(), wants_all_or_nothing(&headers));
+    let (maker, is_strict) = (broker.clone(), wants_all_or_nothing(&headers));
     let (tenant, app) = (access.tenant().clone(), access.principal.app.clone());
-    let now = api.clock.now();
-    let keep_from = api.retention.first_day(access.principal.limits.retention_days, now);
+    let now = broker.storage.clock.now();
+    let keep_from = broker.storage.retention.first_day(access.principal.limits.retention_days, now);
     let (topic, unreadable_reason): (Arc<str>, _) = (target.topic.into(), target.unreadable_reason);
     let work = move |body: Bytes| {
         charge.charge_received(body.len() as u64)?;
@@ -102,16 +104,17 @@ pub async fn send_events<E: GatewayEvent>(
         check_events(&events, is_strict)?;
         charge.charge_reports(events.len())?;
         // The records hold the bytes of the body, and little more.
-        let maker = RecordMaker { api: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
+        let maker =
+            RecordMaker { broker: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
         let records: Vec<OutRecord> = events.iter().map(|event| make_record(&maker, event)).collect();
         Ok::<_, Problem>((records, EventTotals::from_events(&events), reserved))
     };
-    let (records, totals, reserved) = body::read_body(api, access.tenant(), body, work).await?;
-    api.producer.send_all(&records).await?;
+    let (records, totals, reserved) = body::read_body(&broker.capacity, access.tenant(), body, work).await?;
+    broker.producer.send_all(&records).await?;
     drop(reserved);
-    api.metrics.events(target.signal.as_str(), totals.accepted);
+    broker.metrics.events(target.signal.as_str(), totals.accepted);
     // This is only a hint: the broker has the events, whether the settings can be read or not.
-    let hint = switched_off(api, access.tenant(), target.signal, &totals);
+    let hint = switched_off(&broker.storage, access.tenant(), target.signal, &totals);
     let switched_off = tokio::time::timeout(HINT_TIMEOUT, hint).await.map_or(0, Result::unwrap_or_default);
     let only_app = totals.only_app().map(str::to_owned);
     let EventTotals { accepted, too_old, unread, refused, .. } = totals;
@@ -132,13 +135,13 @@ fn make_record(maker: &RecordMaker<'_>, event: &ReceivedEvent) -> OutRecord {
 
 /// Returns how many of the events the indexer will not keep, because their app has switched their signal off.
 async fn switched_off(
-    api: &Api,
+    storage: &Storage,
     tenant: &TenantId,
     signal: AppSignal,
     totals: &EventTotals,
 ) -> Result<usize, Problem> {
     let apps: BTreeSet<&str> = totals.apps.keys().map(String::as_str).collect();
-    let mut tx = api.tenant(tenant).await?;
+    let mut tx = storage.tenant(tenant).await?;
     let signals = app_signals::read_for_apps(&mut tx, &apps).await?;
     let off = totals.apps.iter().filter(|(app, _)| !signals.for_app(app).keeps_signal(signal));
     Ok(off.map(|(_, events)| events).sum())
@@ -186,22 +189,4 @@ impl EventTotals {
             app.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
         (plain && self.apps.len() == 1 && !matches!(app.as_str(), "." | "..")).then_some(app)
     }
-}
-
-/// Creates a tenant's record for a topic that gateways write to, signed if the api has a key.
-pub fn build_record(
-    api: &Api,
-    tenant: &TenantId,
-    trace: TraceContext,
-    topic: Arc<str>,
-    bytes: &Bytes,
-) -> OutRecord {
-    let mut record = OutRecord::for_topic(topic, bytes.clone())
-        .header(headers::TENANT, tenant.as_str().to_owned())
-        .header(headers::TRACEPARENT, trace.format_header());
-    if let Some(signer) = &api.signer {
-        let signed = signer.signature_headers(tenant, api.clock.now_micros() / 1_000, bytes);
-        signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
-    }
-    record
 }

@@ -1,7 +1,7 @@
 //! Reads the events of a body. A broken event is refused alone, so that it never refuses the others.
 
 use super::MOST_EVENTS;
-use crate::http::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem};
 use crate::requests::refused::{RefusedElement, WRONG_APP};
 use bytes::Bytes;
 use serde::Deserialize;

@@ -1,7 +1,50 @@
 //! The lists of operations as tables: names and columns, for features that return a list in another form.
 
-use crate::feature::ApiFeature;
+use crate::limits::capacity::Capacity;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
 use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+use utoipa::openapi::OpenApi;
+
+/// Entries of each page that a list is read in for another form.
+pub const PAGE_ENTRIES: u32 = 50;
+
+/// The answer to a request.
+pub type ListAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Other forms of all lists. Each function and text concerns the tables of [`Lists`].
+#[derive(Clone, Copy, Debug)]
+pub struct ListForms {
+    /// Answers a request to an operation or a page. [`Next`] is the operation; each call of it has the time
+    /// of a request.
+    pub answer: fn(Arc<Lists>, Request, Next) -> ListAnswer,
+    /// Adds the forms to the operations of these lists in the OpenAPI document.
+    pub document: fn(&mut OpenApi, &[&'static ListTable]),
+    /// The folder of the console with the lists that have a page, such as `/console/files`: each below the name of its
+    /// table, with the filters of its page.
+    pub folder: &'static str,
+    /// The text of the link from a page to its list in the folder.
+    pub link: &'static str,
+}
+
+/// The lists of operations, also those of features, with the forms that features add.
+pub struct Lists {
+    pub capacity: Arc<Capacity>,
+    pub tables: Vec<&'static ListTable>,
+    pub forms: Vec<ListForms>,
+}
+
+/// Lets a feature answer a request.
+pub async fn delegate_to_feature(
+    State((lists, forms)): State<(Arc<Lists>, ListForms)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    (forms.answer)(lists, request, next).await
+}
 
 /// A list as a table.
 #[derive(Debug)]
@@ -34,8 +77,10 @@ impl ListTable {
 }
 
 /// Returns every table: those of this crate and those of features.
-pub fn all_tables(features: &[ApiFeature]) -> impl Iterator<Item = &'static ListTable> {
-    LIST_TABLES.iter().chain(features.iter().flat_map(|feature| feature.tables))
+pub fn all_tables(
+    of_features: impl IntoIterator<Item = &'static [ListTable]>,
+) -> impl Iterator<Item = &'static ListTable> {
+    LIST_TABLES.iter().chain(of_features.into_iter().flatten())
 }
 
 /// The columns of dead letters, of a tenant and of all.

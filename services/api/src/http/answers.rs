@@ -1,12 +1,12 @@
 //! Memory accounting of responses. Bytes are reserved before a response is made or compressed, and released
 //! after its last byte is written.
 
-use super::permits::{Permits, Reservation};
-use super::slot::{Caller, RequestSlot};
 use crate::http::compress;
 use crate::http::kept_body::KeptBody;
-use crate::http::problem::Problem;
-use crate::state::Api;
+use crate::limits::capacity::Capacity;
+use crate::limits::permits::{Permits, Reservation};
+use crate::limits::slot::{Caller, RequestSlot};
+use crate::problem::Problem;
 use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -19,8 +19,8 @@ use unslide_model::TenantId;
 /// Reserves bytes for a response of a tenant.
 ///
 /// # Errors
-/// [`Kind::TenantBusy`](crate::http::problem::Kind::TenantBusy) and
-/// [`Kind::Overloaded`](crate::http::problem::Kind::Overloaded).
+/// [`Kind::TenantBusy`](crate::problem::Kind::TenantBusy) and
+/// [`Kind::Overloaded`](crate::problem::Kind::Overloaded).
 pub fn reserve_bytes(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reservation, Problem> {
     Ok(Reservation::new(&permits.answers, tenant, bytes)?)
 }
@@ -54,7 +54,11 @@ struct Reserved(Arc<Vec<Reservation>>);
 
 /// Reserves the bytes of a response, unless its operation has done so. Also reserves memory for the encoder
 /// if the response is worth compressing: see [`compress::compression_layer`].
-pub async fn account_response(State(api): State<Api>, request: Request, next: Next) -> Response {
+pub async fn account_response(
+    State(capacity): State<Arc<Capacity>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let slot = request.extensions().get::<RequestSlot>().cloned();
     let asks_for_compression = request.headers().contains_key(ACCEPT_ENCODING);
     let reads = request.method().is_safe();
@@ -67,7 +71,7 @@ pub async fn account_response(State(api): State<Api>, request: Request, next: Ne
     let mut reserved: Vec<Reservation> = reserved.unwrap_or_default();
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     if reserved.is_empty() && bytes > 0 {
-        match reserve_bytes(&api.permits, tenant, bytes) {
+        match reserve_bytes(&capacity.permits, tenant, bytes) {
             Ok(reservation) => reserved.push(reservation),
             Err(problem) if reads && !matches!(caller, Caller::Operator(_)) => {
                 return problem.into_response();
@@ -78,7 +82,7 @@ pub async fn account_response(State(api): State<Api>, request: Request, next: Ne
     }
     if compressible
         && asks_for_compression
-        && let Ok(encoder) = reserve_bytes(&api.permits, tenant, compress::ENCODER_BYTES)
+        && let Ok(encoder) = reserve_bytes(&capacity.permits, tenant, compress::ENCODER_BYTES)
     {
         reserved.push(encoder);
         response = compress::prepare_response(response);

@@ -6,7 +6,7 @@
 
 mod documented;
 mod kind;
-pub mod pages;
+pub(crate) mod pages;
 
 pub use documented::{documented, problems};
 pub use kind::Kind;

@@ -1,14 +1,12 @@
 //! Transactions of a tenant, each with a permit for its connection. Slow transactions of one tenant cannot
 //! take all database connections.
 
-use crate::http::problem::Problem;
 use crate::limits::permits::Permit;
-use crate::state::Api;
+use crate::problem::Problem;
 use std::ops::{Deref, DerefMut};
 use tokio::runtime::Handle;
 use tracing::Instrument;
-use unslide_model::{Owner, TenantId};
-use unslide_store::{OwnerTx, StoreError, TenantTx};
+use unslide_store::{OwnerTx, StoreError};
 
 /// A transaction and the permit for its connection. If the request is cancelled, even while the transaction
 /// begins or ends, the permit is held until the database has answered: until then the connection is in use.
@@ -98,34 +96,11 @@ pub async fn run_detached<T: Send + 'static>(work: impl Future<Output = T> + Sen
     }
 }
 
-async fn begin_with_permit<T: Into<OwnerTx> + Send + 'static>(
+pub(super) async fn begin_with_permit<T: Into<OwnerTx> + Send + 'static>(
     permit: Option<Permit>,
     begun: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<Tx<T>, Problem> {
     Ok(run_detached(async move { Ok::<_, StoreError>(Tx { tx: Some(begun.await?), permit }) }).await?)
-}
-
-impl Api {
-    /// Begins a transaction of the key's tenant, after a permit for a connection is free. A request has one
-    /// transaction at a time.
-    pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
-        let permit = self.permits.connections.acquire(tenant, 1).await;
-        let (store, tenant) = (self.store.clone(), tenant.clone());
-        begin_with_permit(Some(permit), async move { store.tenant(&tenant).await }).await
-    }
-
-    /// Begins a transaction for an owner of symbols, as [`Api::tenant`] does for a tenant.
-    ///
-    /// # Errors
-    /// The same as [`Api::tenant`].
-    pub async fn owner(&self, owner: &Owner) -> Result<Tx<OwnerTx>, Problem> {
-        let permit = match owner {
-            Owner::Tenant(tenant) => Some(self.permits.connections.acquire(tenant, 1).await),
-            Owner::System => None,
-        };
-        let (store, owner) = (self.store.clone(), owner.clone());
-        begin_with_permit(permit, async move { store.owner(&owner).await }).await
-    }
 }
 
 #[cfg(test)]
@@ -135,6 +110,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::sync::Notify;
+    use unslide_model::TenantId;
 
     #[tokio::test]
     async fn a_request_that_goes_away_in_the_middle_of_a_commit_keeps_its_permit_until_the_end() {
