@@ -53,10 +53,10 @@ impl<T: Into<OwnerTx> + Send + 'static> Drop for Tx<T> {
 }
 
 impl<T: Into<OwnerTx> + Send + 'static> Tx<T> {
-    /// Commits the transaction, as [`TenantTx::commit`] does.
+    /// Commits the transaction, as [`OwnerTx::commit`] does.
     ///
     /// # Errors
-    /// The same as [`TenantTx::commit`].
+    /// The same as [`OwnerTx::commit`].
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
         let tx: OwnerTx = tx.into();

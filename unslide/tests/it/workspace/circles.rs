@@ -5,17 +5,27 @@ use super::features::production;
 use super::layering::{sources, top};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// Crates with folders, or files beside them, that import each other, and the number of such pairs. Lower a number with the
 /// pairs.
-const PAIRS: [(&str, usize); 6] = [
+const PAIRS: [(&str, usize); 9] = [
     ("crates/report", 2),
     ("crates/store", 4),
     ("crates/symbolicate", 3),
+    ("features/apple-reports/formats", 1),
     ("features/captures", 1),
+    ("features/fault-analysis/analyses", 1),
     ("features/symbol-server", 1),
     ("unslide", 1),
+    ("unslide-client", 1),
 ];
+
+/// Paths within the crate.
+static PATHS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?:crate|super|self)::[\w:]*(?:\{[^;]*\})?").unwrap());
+static USES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse ([^;]*);").unwrap());
+static COMMENTS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"//[^\n]*").unwrap());
 
 /// The modules of a crate that are files, by their paths in it.
 type Modules = BTreeMap<Vec<String>, String>;
@@ -40,24 +50,21 @@ fn crates(with_faces: bool) -> BTreeMap<String, Modules> {
 
 /// The paths within its crate that the production code of a file names.
 fn named_paths(file: &str) -> Vec<String> {
-    let paths = Regex::new(r"\b(?:crate|super|self)::[\w:]*(?:\{[^;]*\})?").unwrap();
-    paths.find_iter(&code(file)).flat_map(|path| expand(&path.as_str().replace(' ', ""))).collect()
+    PATHS.find_iter(&code(file)).flat_map(|path| expand(&path.as_str().replace(' ', ""))).collect()
 }
 
 /// The production code of a file without comments, in one line.
 fn code(file: &str) -> String {
-    let comments = Regex::new(r"//[^\n]*").unwrap();
     let text = production(&top().join(file));
-    let code: String = comments.replace_all(&text, "").split_whitespace().collect::<Vec<_>>().join(" ");
+    let code: String = COMMENTS.replace_all(&text, "").split_whitespace().collect::<Vec<_>>().join(" ");
     code.replace(":: ", "::")
 }
 
 /// The first parts of the paths from which the file of a crate takes the names that it hands on.
 fn handed_on(root: &str) -> BTreeMap<String, String> {
-    let uses = Regex::new(r"\buse ([^;]*);").unwrap();
     let code = code(root);
     let trees =
-        uses.captures_iter(&code).flat_map(|found| expand(&found[1].replace(" as ", "@").replace(' ', "")));
+        USES.captures_iter(&code).flat_map(|found| expand(&found[1].replace(" as ", "@").replace(' ', "")));
     let name = |path: String| {
         let path = path.trim_start_matches("crate::").trim_start_matches("self::");
         let (folder, rest) = path.split_once("::")?;
