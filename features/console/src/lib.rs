@@ -36,35 +36,24 @@ use pages::{flame, lists, overview, search, sign_in, suggestions, symbols, versi
 use std::time::Duration;
 use unslide_api::feature::site::bound_time;
 use unslide_api::feature::{Api, ApiFeature};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_feature::{ConfiguredFeature, Feature};
+use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "console";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature =
+    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, |_| feature()) };
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("console_sessions")];
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::kept_for("console_sessions", time::Duration::ZERO)];
 
 /// Makes the feature.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature {
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_sessions), jobs: &[] },
-        ..Feature::new(NAME, ApiFeature { site: Some(build_site), ..ApiFeature::new(NAME, "") })
-    }
-}
-
-fn purge_sessions(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_sessions(store))
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(ApiFeature { site: Some(build_site), ..ApiFeature::new(NAME) })
 }
 
 /// Builds the routes of the console, with the pages of all features.
@@ -107,12 +96,9 @@ fn build_site(api: &Api) -> Router<Api> {
         pages = pages.merge(feature.pages.clone());
     }
     let pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(lists::form_routes(api, limit));
-    // An upload bounds its own time.
-    let mut pages = pages.route("/console/symbols/upload", post(symbols::upload_from_form));
-    for feature in &api.features {
-        pages = pages.merge(feature.upload_pages.clone());
-    }
     pages
+        // An upload bounds its own time.
+        .route("/console/symbols/upload", post(symbols::upload_from_form))
         .layer(Extension(shell::collect_side_bar(&api.features)))
         .layer(from_fn(shell::frame_response))
         .route("/console/assets/{hash}/{name}", get(assets::serve_asset))

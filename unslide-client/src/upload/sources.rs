@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::find::Found;
-use crate::features::SOURCE_BUNDLERS;
+use crate::features::list_source_bundlers;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl SourceArguments {
             })?,
         };
         let selection = SourceSelection { root, exclude: self.exclude.clone() };
-        let bundlers = SOURCE_BUNDLERS.iter();
+        let bundlers = list_source_bundlers();
         let mut bundles: Vec<SourceBundleFile> = Vec::new();
         for (number, (file, bundler)) in
             found.iter().flat_map(|file| bundlers.clone().map(move |b| (file, b))).enumerate()
@@ -87,7 +87,7 @@ pub async fn send_bundles(
     is_dry_run: bool,
     report: &mut Report,
 ) {
-    let paths = SOURCE_BUNDLERS.first().map(|SourceBundler { path, .. }| *path);
+    let paths = list_source_bundlers().next().map(|SourceBundler { path, .. }| path);
     let Some(path) = paths else { return };
     for bundle in bundles {
         let mut files = Vec::new();

@@ -2,15 +2,16 @@
 
 mod collect;
 
-pub use collect::SOURCE_BUNDLER;
-
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::json;
-use unslide_cli::{ApiServer, FeatureCommand, Outcome, SwitchPosition, run_switch};
+use unslide_cli::{ApiServer, ClientFeature, FeatureCommand, Outcome, SwitchPosition, run_switch};
 
-/// The subcommands of the feature.
-pub const SOURCE_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "settings", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    source_bundler: Some(collect::SOURCE_BUNDLER),
+    ..ClientFeature::new("source-context")
+};
 
 /// The switch in the API.
 const SWITCH_PATH: &str = "/v1/sources";

@@ -16,7 +16,7 @@ mod store;
 mod token;
 
 pub use assembly::Assembler;
-pub use store::{OWNED_TABLES, purge_expired};
+pub use store::OWNED_TABLES;
 pub use token::SENTRY_TOKEN;
 
 use answer::{Answer, SentryAnswer};

@@ -236,10 +236,7 @@ async fn chunks_count_against_the_limit_and_expire() {
         "it expires before the rest is sent"
     );
     world.execute("UPDATE uploader_chunks SET expires_at = now() - interval '1 minute'").await;
-    let builder =
-        unslide_feature::for_builder(&[unslide_uploaders::feature(unslide_uploaders::Config::default())]);
-    let clear = builder.features[0].clear.unwrap();
-    assert_eq!(clear(&world.store).await.unwrap(), 1);
+    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM counted_files").await, 0);
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await.status, 200);
     world.stop().await;
