@@ -1,6 +1,6 @@
 //! The features of the client: their commands, and what commands without a server use. Nothing else in this package names one.
 
-use unslide_cli::{ClientFeature, FeatureCommand, SourceBundler};
+use unslide_cli::{ClientFeature, FeatureCommand};
 use unslide_report::reader::ReportReaders;
 use unslide_symbolicate::Analysis;
 
@@ -28,18 +28,15 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_person_erasure_commands::FEATURE,
     // Tools for assistants, on standard input and output.
     unslide_mcp_commands::FEATURE,
-    // Whether a tenant keeps source files.
+    // Source files beside symbols.
     unslide_source_context_commands::FEATURE,
+    // Keys as Sentry's clients expect them.
+    unslide_uploaders_commands::FEATURE,
 ];
 
 /// Returns the subcommands of every feature.
 pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     FEATURES.iter().flat_map(|feature| feature.commands)
-}
-
-/// Returns the makers of the bundles of `unslide upload --include-sources`.
-pub fn list_source_bundlers() -> impl Iterator<Item = SourceBundler> + Clone {
-    FEATURES.iter().filter_map(|feature| feature.source_bundler)
 }
 
 /// Returns the analyses of all features, for commands that read no configuration: those that are on for a tenant

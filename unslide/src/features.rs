@@ -1,6 +1,6 @@
 //! The features of the product. Nothing else in this program names one.
 
-use unslide_feature::{ConfiguredFeature, Feature, KeyMaker, MakeKey, TokenWriter};
+use unslide_feature::{ConfiguredFeature, Feature, KeyMaker, MakeKey};
 use unslide_runtime::config::ConfigReader;
 
 /// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
@@ -50,12 +50,6 @@ pub const KEY_MAKERS: &[KeyMaker] = &[
 pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
     // Keys in the URLs of profilers.
     unslide_symbol_server::NAMES_KEY_MAKER,
-];
-
-/// Writers of the tokens of `unslide key create --sentry-token`.
-pub const TOKEN_WRITERS: &[TokenWriter] = &[
-    // Keys as other products' upload clients expect them.
-    unslide_uploaders::SENTRY_TOKEN,
 ];
 
 /// Reads the settings of every feature.

@@ -16,8 +16,6 @@ mod sign_in;
 mod unused_files;
 mod whole_file;
 
-pub use sentry::SENTRY_TOKEN;
-
 use axum::Extension;
 use axum::middleware::from_fn;
 use schemars::JsonSchema;

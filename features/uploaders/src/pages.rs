@@ -1,6 +1,5 @@
 //! `/console/uploaders`: the keys of pipelines, and the lines that each client needs.
 
-use crate::SENTRY_TOKEN;
 use crate::client_lines::{ClientLines, PipelineTarget, list_clients};
 use crate::origin::own_origin;
 use axum::extract::State;
@@ -12,9 +11,9 @@ use std::sync::Arc;
 use unslide_api::feature::operation::{Access, Api, JsonBody, PageQuery, Problem, Query, TenantAdmin};
 use unslide_api::feature::site::{CreatedKey, NewKeyBody, create_key, list_keys};
 use unslide_console::page::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
-use unslide_feature::TokenRequest;
 use unslide_model::{KeyPreset, Scope};
 use unslide_store::keys::ApiKey;
+use unslide_uploaders_formats::{SentryTokenClaim, write_sentry_token};
 
 /// The path of the page.
 pub const UPLOADERS_PATH: &str = "/console/uploaders";
@@ -110,8 +109,8 @@ async fn create_from_form(
     };
     let issued_at = api.clock.now().unix_timestamp();
     let (_, Json(made)) = create_key(State(api), signed.access, JsonBody(new)).await?;
-    let request = TokenRequest { key: &made.text, tenant: &tenant, url: &url, issued_at };
-    let sentry_token = (SENTRY_TOKEN.write)(&request).map_err(Problem::internal)?;
+    let claim = SentryTokenClaim { tenant: tenant.as_str(), url: &url, issued_at };
+    let sentry_token = write_sentry_token(&made.text, &claim).map_err(Problem::internal)?;
     let target = PipelineTarget {
         url: &url,
         tenant: tenant.as_str(),

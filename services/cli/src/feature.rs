@@ -1,6 +1,6 @@
 //! Extension of the command line by features.
 
-use crate::{BoxError, Client, Outcome, SourceBundler};
+use crate::{BoxError, Client, Outcome};
 use clap::ArgMatches;
 use serde_json::Value;
 use std::pin::Pin;
@@ -15,8 +15,6 @@ pub struct ClientFeature {
     pub commands: &'static [FeatureCommand],
     /// Adds a line to the output of commands of the core.
     pub add_line: Option<AddLine>,
-    /// Makes the bundles of `unslide upload --include-sources`.
-    pub source_bundler: Option<SourceBundler>,
     /// Its additions to symbolication, for commands without a server. They are those of the services.
     pub symbolizer: SymbolizerFeature,
 }
@@ -25,13 +23,7 @@ impl ClientFeature {
     /// Makes a feature that adds nothing.
     #[must_use]
     pub const fn new(name: &'static str) -> ClientFeature {
-        ClientFeature {
-            name,
-            commands: &[],
-            add_line: None,
-            source_bundler: None,
-            symbolizer: SymbolizerFeature::new(name),
-        }
+        ClientFeature { name, commands: &[], add_line: None, symbolizer: SymbolizerFeature::new(name) }
     }
 
     /// Makes a feature that adds to symbolication alone.

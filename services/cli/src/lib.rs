@@ -17,7 +17,6 @@ pub mod listing;
 mod mapped;
 mod output;
 pub mod quantity;
-mod source_bundler;
 pub mod symbols;
 
 pub use address::reachable_address;
@@ -37,4 +36,3 @@ pub use mapped::{map_path, map_unpacked};
 pub use output::{
     Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
 };
-pub use source_bundler::{SourceBundleFile, SourceBundler, SourceBundles, SourceSelection};

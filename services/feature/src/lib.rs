@@ -124,26 +124,6 @@ pub struct KeyMaker {
     pub build_test_report: fn(&str, &str) -> String,
 }
 
-/// An API key that is to be written in another form.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenRequest<'k> {
-    /// The text of the key.
-    pub key: &'k str,
-    /// The tenant of the key.
-    pub tenant: &'k TenantId,
-    /// The URL of the api, as the token's users reach it.
-    pub url: &'k str,
-    /// When the token is issued, in seconds since 1970.
-    pub issued_at: i64,
-}
-
-/// Writes API keys in the form that clients of other products expect.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenWriter {
-    /// Returns the token for a key.
-    pub write: for<'k> fn(&TokenRequest<'k>) -> Result<String, Box<dyn Error + Send + Sync>>,
-}
-
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
 #[must_use]
 pub fn collect_hooks(features: &[ConfiguredFeature]) -> Vec<StoreHook> {

@@ -17,7 +17,6 @@ mod token;
 
 pub use assembly::Assembler;
 pub use store::OWNED_TABLES;
-pub use token::SENTRY_TOKEN;
 
 use answer::{Answer, SentryAnswer};
 use axum::Extension;
