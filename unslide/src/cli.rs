@@ -3,8 +3,9 @@
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configured};
 use crate::failure::exit_code;
+use crate::features::FEATURES;
+use crate::serve;
 use crate::servers::{audit, backfill, doctor, fsck, health, key, migrate, tenant};
-use crate::{features, serve};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_cli::{Exit, Outcome};
@@ -143,7 +144,7 @@ fn run_core_command(command: Command) -> Outcome {
         // A child of this program may also be one of a builder.
         Command::Program(ProgramCommand::BuildSymcache) => {
             let derived = unslide_feature::collect_derived(&unslide_client::features::read_analyses(true));
-            unslide_builder::serve_child(features::CHILD_TASKS, &derived)?;
+            unslide_builder::serve_child(&unslide_feature::collect_child_tasks(FEATURES), &derived)?;
             Ok(Exit::Ready)
         }
         Command::Program(command) => run_program_command(&command, command_line()),

@@ -1,60 +1,43 @@
 //! The features of the product. Nothing else in this program names one.
 
-use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
+use unslide_feature::{ConfiguredFeature, Feature, KeyMaker, MakeKey};
 use unslide_runtime::config::ConfigReader;
-use unslide_sandbox::ChildTask;
-
-/// Reads the settings of a feature and makes it.
-type ReadFeature = fn(&mut ConfigReader) -> Feature;
 
 /// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
-const FEATURES: &[ReadFeature] = &[
+pub const FEATURES: &[Feature] = &[
     // Rules of tenants, and messages about events that fulfil them.
-    unslide_alerts::read,
+    unslide_alerts::FEATURE,
     // Readers of Apple's own report formats. They have no hooks, so any place in the list would do.
-    unslide_apple_reports::read,
+    unslide_apple_reports::FEATURE,
     // Profiles, logs of allocations and graphs of memory. They lock rows of their own only, in transactions in which alerts
     // lock none, so any place in the list would do.
-    unslide_captures::read,
+    unslide_captures::FEATURE,
     // Sessions, metrics and how versions do. It locks rows of its own only, after the positions of its topics and in
     // transactions without reports, so any place in the list would do.
-    unslide_health::read,
+    unslide_health::FEATURE,
     // What was wrong at the instruction of a crash. It locks no rows.
-    unslide_fault_analysis::read,
+    unslide_fault_analysis::FEATURE,
     // Pages for people, with those of the other features. It has no hook.
-    unslide_console::read,
+    unslide_console::FEATURE,
     // Reports straight from apps. It has no hook.
-    unslide_ingest::read,
+    unslide_ingest::FEATURE,
     // Sign-in of people at the identity provider of their tenant. It has no hook.
-    unslide_people::read,
+    unslide_people::FEATURE,
     // Erasure of what a tenant has of one person. It has no hook: the rows of the others are found by their
     // declarations.
-    unslide_person_erasure::read,
+    unslide_person_erasure::FEATURE,
     // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
-    unslide_source_context::read,
+    unslide_source_context::FEATURE,
     // dSYMs and names for debuggers and profilers. It has no hook.
-    unslide_symbol_server::read,
+    unslide_symbol_server::FEATURE,
     // Names of an operating system's functions, and which are missing. It has no hook.
-    unslide_system_symbols::read,
+    unslide_system_symbols::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
-    unslide_uploaders::read,
+    unslide_uploaders::FEATURE,
     // Tools for assistants. It has no hook.
-    unslide_mcp::read,
+    unslide_mcp::FEATURE,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
-    unslide_export::read,
-];
-
-/// The work of features in child processes of the builder, which read no configuration.
-pub const CHILD_TASKS: &[ChildTask] = &[
-    // The reading of a capture's files.
-    unslide_captures::ANALYSIS_TASK,
-];
-
-/// The data of features in `unslide demo --traffic`.
-#[cfg(feature = "dev")]
-pub const DEMO_DATA: &[unslide_cli::SendDemoData] = &[
-    // A profile, a log of allocations and two graphs of memory.
-    unslide_captures_commands::send_demo_data,
+    unslide_export::FEATURE,
 ];
 
 /// Makers of the keys of `unslide key create --public`.
@@ -69,28 +52,21 @@ pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
     unslide_symbol_server::NAMES_KEY_MAKER,
 ];
 
-/// Writers of the tokens of `unslide key create --sentry-token`.
-pub const TOKEN_WRITERS: &[TokenWriter] = &[
-    // Keys as other products' upload clients expect them.
-    unslide_uploaders::SENTRY_TOKEN,
-];
-
-/// Makes every feature with its settings.
-pub fn read_features(reader: &mut ConfigReader) -> Vec<Feature> {
-    FEATURES.iter().map(|read| read(reader)).collect()
+/// Reads the settings of every feature.
+pub fn read_features(reader: &mut ConfigReader) -> Vec<ConfiguredFeature> {
+    FEATURES.iter().map(|feature| (feature.read)(reader)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use unslide_client::features::SYMBOLIZERS;
+    use unslide_client::features::FEATURES as CLIENT_FEATURES;
     use unslide_runtime::config::Sources;
     use unslide_symbolicate::SymbolizerFeature;
 
     #[test]
     fn commands_without_a_server_use_the_readers_and_analyses_of_the_services() {
-        let features = read_features(&mut Sources::new(None, []).read());
         let added = |symbolizer: &SymbolizerFeature| {
             !symbolizer.readers.is_empty() || !symbolizer.analyses.is_empty()
         };
@@ -98,10 +74,20 @@ mod tests {
             let readers = symbolizer.readers.iter().map(|reader| reader.name);
             readers.chain(symbolizer.analyses.iter().map(|analysis| analysis.name)).collect()
         };
-        let services = features.iter().map(|feature| &feature.symbolizer).filter(|feature| added(feature));
+        let services = FEATURES.iter().map(|feature| &feature.symbolizer).filter(|feature| added(feature));
         let services: Vec<Vec<&str>> = services.map(list_names).collect();
-        let commands: Vec<Vec<&str>> = SYMBOLIZERS.iter().map(list_names).collect();
+        let commands = CLIENT_FEATURES.iter().map(|feature| &feature.symbolizer);
+        let commands: Vec<Vec<&str>> = commands.filter(|feature| added(feature)).map(list_names).collect();
         assert_eq!(commands, services);
+    }
+
+    #[test]
+    fn a_feature_of_the_client_has_the_name_of_one_of_this_program() {
+        let names: BTreeSet<&str> = FEATURES.iter().map(|feature| feature.name).collect();
+        let of_client = CLIENT_FEATURES.iter().map(|feature| feature.name);
+        let of_client: BTreeSet<&str> = of_client.collect();
+        assert_eq!(of_client.len(), CLIENT_FEATURES.len(), "each is named once");
+        assert!(of_client.is_subset(&names), "{of_client:?} {names:?}");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use crate::configuration::service::Service;
 use crate::configuration::{Configuration, load_unchecked};
-use crate::features::{self, KEY_MAKERS};
+use crate::features::KEY_MAKERS;
 use crate::serve;
 use std::path::Path;
 use tokio::net::TcpListener;
-use unslide_cli::{BoxError, SendDemoData};
+use unslide_cli::{AddLine, BoxError};
 use unslide_dev::{Product, ServiceConfigs};
 use unslide_feature::KeyRequest;
 use unslide_model::TenantId;
@@ -47,8 +47,8 @@ impl Product for Configuration {
         Ok(Some(format!("{}{key}", maker.url_path)))
     }
 
-    fn list_demo_data() -> &'static [SendDemoData] {
-        features::DEMO_DATA
+    fn list_added_lines() -> Vec<AddLine> {
+        unslide_client::features::FEATURES.iter().filter_map(|feature| feature.add_line).collect()
     }
 
     fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError> {

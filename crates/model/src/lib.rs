@@ -8,6 +8,7 @@ mod counts;
 pub mod ended;
 mod grouping;
 mod ids;
+pub mod key_digits;
 mod macho;
 mod signal;
 mod text;

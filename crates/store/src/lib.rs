@@ -23,6 +23,7 @@ pub mod requests;
 pub mod segments;
 pub mod sessions;
 pub mod sql;
+mod symbol_waits;
 pub mod symbols;
 pub mod tables;
 pub mod tenants;
@@ -35,13 +36,11 @@ pub use database::{
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{Announcement, StoreEvent, StoredReport, StoredReports};
-pub use hooks::{
-    ArrivedSymbols, HookFuture, MissedSymbols, StoreHook, SymbolPosition, SymbolWaits, announce_to_features,
-    wake_features,
-};
+pub use hooks::{HookFuture, Measures, StoreHook, announce_to_features};
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{partitions, retention};
 pub use requests::{reprocess, retries, wakes};
+pub use symbol_waits::{ArrivedSymbols, MissedSymbols, SymbolPosition, SymbolWaits, wake_features};
 pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{

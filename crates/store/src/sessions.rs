@@ -85,5 +85,5 @@ pub async fn list_of_person(tx: &mut TenantTx, id: &str, app: Option<&str>) -> R
 }
 
 fn find_hook(tx: &TenantTx) -> Option<SessionHook> {
-    tx.hooks().iter().find_map(|hook| hook.sessions)
+    tx.hooks().iter().find_map(|hook| hook.measures).map(|measures| measures.sessions)
 }

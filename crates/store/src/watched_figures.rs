@@ -79,7 +79,8 @@ pub struct MeasuredFigure {
 /// Lists the figures that features can measure.
 #[must_use]
 pub fn list_figures(store: &Store) -> Vec<WatchableFigure> {
-    store.hooks().iter().filter_map(|hook| hook.figures).flat_map(|figures| (figures.list)()).collect()
+    let measures = store.hooks().iter().filter_map(|hook| hook.measures);
+    measures.flat_map(|measures| (measures.figures.list)()).collect()
 }
 
 /// Measures a figure by the feature that has it. Returns `None` if no feature has it, or if nothing was counted.
@@ -101,5 +102,5 @@ pub fn find_figure_page(tx: &TenantTx, figure: &str) -> Option<&'static str> {
 
 fn find_hook(tx: &TenantTx, figure: &str) -> Option<FigureHook> {
     let has_it = |figures: &FigureHook| (figures.list)().iter().any(|known| known.name == figure);
-    tx.hooks().iter().filter_map(|hook| hook.figures).find(has_it)
+    tx.hooks().iter().filter_map(|hook| hook.measures).map(|measures| measures.figures).find(has_it)
 }

@@ -19,14 +19,10 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
-use unslide_api::feature::Broker;
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_api::feature::{ApiFeature, Broker, ListTable, NavigationEntry, NavigationPlace, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
-use unslide_store::Store;
 
 /// The name of the feature.
 pub const NAME: &str = "alerts";
@@ -50,20 +46,19 @@ pub struct ApiSettings {
     pub alerts: Alerts,
 }
 
-/// Reads the settings and makes the feature.
-pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.read_whole())
-}
+/// The feature.
+pub const FEATURE: Feature =
+    Feature { hook: store::ALERT_HOOK, ..Feature::new(NAME, |reader| feature(reader.read_whole())) };
 
 /// Makes the feature with these settings.
 #[must_use]
-pub fn feature(config: Config) -> Feature {
-    Feature {
-        settings: Some(ConfigPart::from_config(&config)),
-        hook: store::ALERT_HOOK,
-        builder: BuilderFeature { name: NAME, clear: Some(clear_alerts), jobs: &[] },
-        ..Feature::new(NAME, for_api(config.api))
-    }
+pub fn feature(config: Config) -> ConfiguredFeature {
+    let ApiSettings { public_url, alerts } = &config.api;
+    let settings = FeatureSettings {
+        problems: alerts.problems(public_url),
+        ..FeatureSettings::from_config(&config)
+    };
+    ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config.api)) }
 }
 
 /// The lists of messages and of firings as tables.
@@ -88,7 +83,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
     let policy = Extension(Arc::new(ReceiverPolicy::new(&alerts, &public_url)));
     let about = "Alert rules, and the messages that were sent. For a tenant's administrators.";
     ApiFeature {
-        operations: operations::alert_routes().layer(policy.clone()),
+        operations: with_tag(NAME, about, operations::alert_routes().layer(policy.clone())),
         pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
@@ -101,10 +96,8 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         }],
         show_panel: Some(pages::show_panel),
         tables: TABLES,
-        problems: alerts.problems(&public_url),
-        warnings: alerts.find_insecure(),
         start: Some(Arc::new(move |api, host| start_sender(&alerts, &public_url, &api.broker, host))),
-        ..ApiFeature::new(NAME, about)
+        ..ApiFeature::new(NAME)
     }
 }
 
@@ -123,8 +116,4 @@ fn start_sender(
     let (store, clock) = (broker.storage.store.clone(), host.clock.clone());
     let sender = AlertSender::new(store, settings, topic, public_url, outcomes, clock)?;
     Ok(sender.start(host.shutdown.token().clone()))
-}
-
-fn clear_alerts(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_old(store))
 }

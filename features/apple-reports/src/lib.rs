@@ -4,16 +4,13 @@
 
 use unslide_api::feature::ApiFeature;
 pub use unslide_apple_reports_formats::{NAME, READERS, SYMBOLIZER};
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_feature::{ConfiguredFeature, Feature};
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, ApiFeature::new(NAME, "")) }
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(ApiFeature::new(NAME))
 }

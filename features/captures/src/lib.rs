@@ -12,31 +12,27 @@ mod operations;
 mod pages;
 pub mod store;
 
-pub use analysis::TASK as ANALYSIS_TASK;
 pub use keys::CaptureKeys;
 pub use store::JOB_KIND;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace, with_tag};
 use unslide_builder::BuilderFeature;
-use unslide_feature::Feature;
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_model::Scope;
-use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
 pub const NAME: &str = "captures";
 
-/// Makes the feature. It has no settings: its limits are those of uploads.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings: its limits are those of uploads.
+pub const FEATURE: Feature = Feature {
+    hook: store::CAPTURE_HOOK,
+    builder: BuilderFeature { jobs: analysis::JOBS },
+    ..Feature::new(NAME, |_| feature())
+};
 
 #[must_use]
-pub fn feature() -> Feature {
-    Feature {
-        hook: store::CAPTURE_HOOK,
-        builder: BuilderFeature { name: NAME, clear: None, jobs: analysis::JOBS },
-        ..Feature::new(NAME, for_api())
-    }
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(for_api())
 }
 
 /// The list of captures as a table.
@@ -48,11 +44,10 @@ const TABLES: &[ListTable] = &[ListTable {
 }];
 
 fn for_api() -> ApiFeature {
+    let about = "Files that a device recorded: send, find, read, delete.";
     ApiFeature {
-        operations: operations::routes(),
-        uploads: operations::upload_routes(),
+        operations: with_tag(NAME, about, operations::routes()),
         pages: pages::routes(),
-        upload_pages: pages::upload_routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
             name: NAME,
@@ -64,6 +59,6 @@ fn for_api() -> ApiFeature {
         }],
         tables: TABLES,
         show_panel: Some(pages::show_panel),
-        ..ApiFeature::new(NAME, "Files that a device recorded: send, find, read, delete.")
+        ..ApiFeature::new(NAME)
     }
 }

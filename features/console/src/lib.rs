@@ -8,6 +8,7 @@ mod navigation;
 mod pages;
 mod prelude;
 
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use navigation::collect_side_bar;
@@ -16,46 +17,26 @@ use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, stored_data, tenants};
 use pages::{flame, lists, overview, search, suggestions, symbols, versions};
 use std::time::Duration;
-use unslide_api::feature::{Api, ApiFeature};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_api::feature::{Api, ApiFeature, lift_time_bound};
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_site::{LongForm, TakesAway};
+use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "console";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature =
+    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, |_| feature()) };
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("console_sessions")];
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::kept_for("console_sessions", time::Duration::ZERO)];
 
 /// Makes the feature.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature {
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_sessions), jobs: &[] },
-        ..Feature::new(
-            NAME,
-            ApiFeature {
-                site: Some(build_site),
-                pages: build_pages(),
-                // An upload bounds its own time.
-                upload_pages: Router::new().route("/console/symbols/upload", post(symbols::upload_from_form)),
-                ..ApiFeature::new(NAME, "")
-            },
-        )
-    }
-}
-
-fn purge_sessions(store: &Store) -> Clearing<'_> {
-    Box::pin(unslide_site::purge_sessions(store))
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(ApiFeature { site: Some(build_site), pages: build_pages(), ..ApiFeature::new(NAME) })
 }
 
 /// Builds the routes of the site, with the pages of all features.
@@ -68,7 +49,9 @@ fn build_site(api: &Api, features: &[ApiFeature]) -> Router<Api> {
 
 /// Builds the routes of the console's own pages.
 fn build_pages() -> Router<Api> {
+    let upload = post(symbols::upload_from_form).layer(from_fn(lift_time_bound));
     Router::new()
+        .route("/console/symbols/upload", upload)
         .route("/console", get(overview::render_page))
         .route("/console/search", get(search::render_page))
         .route("/console/suggestions", get(suggestions::suggest_names))

@@ -6,36 +6,26 @@
 mod lists;
 pub mod live_events;
 
-use unslide_api::feature::ApiFeature;
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
-use unslide_store::Store;
+use unslide_api::feature::{ApiFeature, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature};
 
 /// The name of the feature.
 pub const NAME: &str = "export";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature { hook: live_events::EVENT_HOOK, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
+pub fn feature() -> ConfiguredFeature {
     let api = ApiFeature {
-        operations: live_events::event_routes(),
-        tag: ("events", "What happens to reports, groups and symbols, as it happens."),
+        operations: with_tag(
+            "events",
+            "What happens to reports, groups and symbols, as it happens.",
+            live_events::event_routes(),
+        ),
         forms: Some(lists::FORMS),
-        ..ApiFeature::new(NAME, "")
+        ..ApiFeature::new(NAME)
     };
-    Feature {
-        hook: live_events::EVENT_HOOK,
-        builder: BuilderFeature { name: NAME, clear: Some(clear_events), jobs: &[] },
-        ..Feature::new(NAME, api)
-    }
-}
-
-fn clear_events(store: &Store) -> Clearing<'_> {
-    Box::pin(live_events::purge_events(store))
+    FEATURE.with_api(api)
 }

@@ -8,21 +8,16 @@ pub use unslide_fault_analysis_analyses::{
     ANALYSIS, APP_TEXT, NAME, SYMBOLIZER, VARIABLES_ANALYSIS, VARIABLES_TABLE,
 };
 
-use unslide_api::feature::ApiFeature;
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_api::feature::{ApiFeature, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature};
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
-    let api = ApiFeature {
-        operations: operations::routes(),
-        ..ApiFeature::new(NAME, "The analysis of what was wrong at the instruction of a crash.")
-    };
-    Feature { symbolizer: SYMBOLIZER, ..Feature::new(NAME, api) }
+pub fn feature() -> ConfiguredFeature {
+    let about = "The analysis of what was wrong at the instruction of a crash.";
+    let api = ApiFeature { operations: with_tag(NAME, about, operations::routes()), ..ApiFeature::new(NAME) };
+    FEATURE.with_api(api)
 }

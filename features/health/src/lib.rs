@@ -9,30 +9,24 @@ mod pages;
 pub mod store;
 mod topics;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::{Feature, IndexerFeature};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature, IndexerFeature};
 use unslide_model::Scope;
-use unslide_runtime::config::ConfigReader;
-use unslide_store::Store;
 
 /// The name of the feature.
 pub const NAME: &str = "health";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings: its events are kept as long as reports.
+pub const FEATURE: Feature = Feature {
+    hook: store::HEALTH_HOOK,
+    indexer: IndexerFeature { topics: topics::TOPICS },
+    ..Feature::new(NAME, |_| feature())
+};
 
 /// Makes the feature, which has no settings: its events are kept as long as reports.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature {
-        hook: store::HEALTH_HOOK,
-        indexer: IndexerFeature { topics: topics::TOPICS },
-        builder: BuilderFeature { name: NAME, clear: Some(clear_hours), jobs: &[] },
-        ..Feature::new(NAME, for_api())
-    }
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(for_api())
 }
 
 /// The days of an app, the endpoints of its requests, and its requests by one dimension.
@@ -73,8 +67,11 @@ const TABLES: &[ListTable] = &[
 
 fn for_api() -> ApiFeature {
     ApiFeature {
-        operations: operations::routes(),
-        tag: ("metrics", "What apps measure of themselves: launches, hangs, energy, disk writes, requests."),
+        operations: with_tag(
+            "metrics",
+            "What apps measure of themselves: launches, hangs, energy, disk writes, requests.",
+            operations::routes(),
+        ),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
@@ -87,10 +84,6 @@ fn for_api() -> ApiFeature {
         }],
         tables: TABLES,
         show_panel: Some(pages::show_panel),
-        ..ApiFeature::new(NAME, "")
+        ..ApiFeature::new(NAME)
     }
-}
-
-fn clear_hours(store: &Store) -> Clearing<'_> {
-    Box::pin(store::hours::purge_hours(store))
 }

@@ -20,7 +20,7 @@ const PAGE_ENTRIES: u32 = 200;
 const SEARCH_TURN_LIMIT: StdDuration = StdDuration::from_secs(10);
 
 /// One at a time in each builder.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, run, give_up }];
+pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, child_task: None, run, give_up }];
 
 fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
     Box::pin(erase_some(job))

@@ -30,14 +30,15 @@ use store::CallerKey;
 use tokio::task::JoinHandle;
 use unslide_api::feature::Broker;
 use unslide_api::feature::path_keys::KnownKeys;
-use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_api::feature::{
+    Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag,
+};
+use unslide_builder::BuilderFeature;
+use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_runtime::{Host, MetricFactory};
+use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 use versions::{KeyVersionCounts, VERSIONS_WRITE_INTERVAL};
 
 /// The name of the feature.
@@ -134,24 +135,24 @@ impl Ingest {
     }
 }
 
-/// Reads the settings and makes the feature.
-pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.read_whole())
-}
+/// The feature.
+pub const FEATURE: Feature = Feature {
+    hook: StoreHook::with_tables(NAME, OWNED_TABLES),
+    builder: BuilderFeature { jobs: erasure::JOBS },
+    ..Feature::new(NAME, |reader| feature(reader.read_whole()))
+};
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] =
-    &[OwnedTable::purged("ingest_keys"), OwnedTable::purged("ingest_key_versions")];
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::kept_for("ingest_keys", store::REOPEN_PERIOD),
+    OwnedTable::kept_for("ingest_key_versions", store::VERSIONS_PERIOD),
+];
 
 /// Makes the feature with these settings.
 #[must_use]
-pub fn feature(config: Config) -> Feature {
-    Feature {
-        settings: Some(ConfigPart::from_config(&config)),
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: erasure::JOBS },
-        ..Feature::new(NAME, for_api(config.api))
-    }
+pub fn feature(config: Config) -> ConfiguredFeature {
+    let settings = FeatureSettings::from_config(&config);
+    ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config.api)) }
 }
 
 /// The list of public keys as a table.
@@ -165,8 +166,9 @@ const TABLES: &[ListTable] = &[ListTable {
 fn for_api(settings: IngestApiSettings) -> ApiFeature {
     let ingest = Arc::new(Ingest::new(settings));
     let extension = Extension(ingest.clone());
+    let about = "Public keys, with which apps send their reports. For a tenant's administrators.";
     ApiFeature {
-        operations: operations::routes().layer(extension.clone()),
+        operations: with_tag(NAME, about, operations::routes().layer(extension.clone())),
         pages: pages::routes().layer(extension.clone()),
         routes: Router::<Api>::new().merge(receive::routes()).layer(extension),
         navigation: vec![NavigationEntry {
@@ -180,13 +182,6 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
         }],
         tables: TABLES,
         start: Some(Arc::new(move |api, host| ingest.clone().start_counting(&api.broker, host))),
-        ..ApiFeature::new(
-            NAME,
-            "Public keys, with which apps send their reports. For a tenant's administrators.",
-        )
+        ..ApiFeature::new(NAME)
     }
-}
-
-fn purge_keys(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_closed(store))
 }

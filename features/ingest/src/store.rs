@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
-use unslide_store::sql::{TenantColumn, rows_before, words};
+use unslide_store::sql::{TenantColumn, words};
 use unslide_store::tenants::QuotaLimits;
 use unslide_store::{Result, Store, TenantTx};
 use utoipa::ToSchema;
@@ -20,7 +20,7 @@ pub const MAX_OPEN_KEYS: i64 = 200;
 /// How long a closed key can be opened again. Its row is deleted after that.
 pub const REOPEN_PERIOD: Duration = Duration::days(30);
 /// How long the counts of a day are kept.
-const VERSIONS_PERIOD: Duration = Duration::days(90);
+pub const VERSIONS_PERIOD: Duration = Duration::days(90);
 /// The time between two records of a key's use.
 const USE_INTERVAL: Duration = Duration::MINUTE;
 
@@ -227,10 +227,4 @@ pub async fn record_use(store: &Store, key: &CallerKey) -> Result<()> {
     .execute(connection)
     .await?;
     tx.commit().await
-}
-
-/// Deletes keys that can't be opened again, and old counts. Returns the number of rows.
-pub async fn purge_closed(store: &Store) -> Result<u64> {
-    let counts = rows_before(store, "ingest_key_versions", store.now() - VERSIONS_PERIOD).await?;
-    Ok(counts + rows_before(store, "ingest_keys", store.now() - REOPEN_PERIOD).await?)
 }

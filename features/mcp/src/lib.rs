@@ -6,20 +6,17 @@
 mod endpoint;
 
 use unslide_api::feature::ApiFeature;
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_feature::{ConfiguredFeature, Feature};
 
 /// The name of the feature.
 pub const NAME: &str = "mcp";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature::new(NAME, |_| feature());
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
-    let api = ApiFeature { routes: endpoint::routes(), ..ApiFeature::new(NAME, "") };
-    Feature::new(NAME, api)
+pub fn feature() -> ConfiguredFeature {
+    let api = ApiFeature { routes: endpoint::routes(), ..ApiFeature::new(NAME) };
+    FEATURE.with_api(api)
 }

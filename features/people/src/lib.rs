@@ -23,13 +23,11 @@ use axum::Extension;
 use provider::Providers;
 use std::sync::Arc;
 use unslide_api::feature::path_keys::AddressRates;
-use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "people";
@@ -71,39 +69,38 @@ impl People {
     }
 }
 
-/// Reads the settings and makes the feature.
-pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.read_whole())
-}
+/// The feature.
+pub const FEATURE: Feature = Feature {
+    hook: StoreHook::with_tables(NAME, OWNED_TABLES),
+    ..Feature::new(NAME, |reader| feature(reader.read_whole()))
+};
 
 /// The tables of the feature.
 const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::new("sign_in_providers"),
     OwnedTable::new("people"),
-    OwnedTable::purged("sign_in_failures"),
+    OwnedTable::kept_for("sign_in_failures", store::KEPT_FOR),
 ];
 
 /// Makes the feature with these settings.
 #[must_use]
-pub fn feature(config: Config) -> Feature {
-    Feature {
-        settings: Some(ConfigPart::from_config(&config)),
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_failures), jobs: &[] },
-        ..Feature::new(NAME, for_api(config.api))
-    }
-}
-
-fn purge_failures(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_failures(store))
+pub fn feature(config: Config) -> ConfiguredFeature {
+    let sign_in = &config.api.sign_in;
+    let settings = FeatureSettings {
+        problems: sign_in.problems(),
+        warnings: sign_in.find_insecure(),
+        ..FeatureSettings::from_config(&config)
+    };
+    ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config.api)) }
 }
 
 fn for_api(settings: PeopleApiSettings) -> ApiFeature {
     let PeopleApiSettings { public_url, sign_in } = settings;
     let people = Arc::new(People::new(&sign_in, public_url));
     let extension = Extension(people.clone());
+    let about = "Sign-in of people at the tenant's identity provider.";
     ApiFeature {
-        operations: operations::routes().layer(extension.clone()),
+        operations: with_tag(NAME, about, operations::routes().layer(extension.clone())),
         pages: pages::routes().layer(extension.clone()),
         routes: pages::notice_routes().layer(extension),
         navigation: vec![NavigationEntry {
@@ -117,8 +114,6 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
         }],
         tables: operations::PEOPLE_TABLES,
         start: Some(Arc::new(move |_, host| people.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP))),
-        problems: sign_in.problems(),
-        warnings: sign_in.find_insecure(),
-        ..ApiFeature::new(NAME, "Sign-in of people at the tenant's identity provider.")
+        ..ApiFeature::new(NAME)
     }
 }

@@ -9,7 +9,8 @@ use unslide_store::erasure_requests::{ErasureRequest, SearchEnd};
 use unslide_store::{HookFuture, OwnerTx, Result, TenantTx, audit, jobs};
 
 /// One at a time in each builder.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: store::JOB_KIND, places: 1, run, give_up }];
+pub const JOBS: &[JobHandler] =
+    &[JobHandler { kind: store::JOB_KIND, places: 1, child_task: None, run, give_up }];
 
 fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
     Box::pin(erase_person(job))

@@ -12,30 +12,27 @@ pub mod store;
 
 pub use job::end_search;
 
-use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace};
+use unslide_api::feature::{ApiFeature, ListTable, NavigationEntry, NavigationPlace, with_tag};
 use unslide_builder::BuilderFeature;
-use unslide_feature::Feature;
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_model::Scope;
-use unslide_runtime::config::ConfigReader;
 use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "person-erasure";
 
-/// Makes the feature. It has no settings.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature {
+    hook: StoreHook::with_tables(NAME, OWNED_TABLES),
+    builder: BuilderFeature { jobs: job::JOBS },
+    ..Feature::new(NAME, |_| feature())
+};
 
 /// Makes the feature.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature {
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: None, jobs: job::JOBS },
-        ..Feature::new(NAME, for_api())
-    }
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(for_api())
 }
 
 /// The tables of the feature.
@@ -50,8 +47,9 @@ const TABLES: &[ListTable] = &[ListTable {
 }];
 
 fn for_api() -> ApiFeature {
+    let about = "Erasure of everything that the tenant has of one person. For a tenant's administrators.";
     ApiFeature {
-        operations: operations::routes(),
+        operations: with_tag(NAME, about, operations::routes()),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
@@ -63,9 +61,6 @@ fn for_api() -> ApiFeature {
             keeps_app: false,
         }],
         tables: TABLES,
-        ..ApiFeature::new(
-            NAME,
-            "Erasure of everything that the tenant has of one person. For a tenant's administrators.",
-        )
+        ..ApiFeature::new(NAME)
     }
 }

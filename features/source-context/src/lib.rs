@@ -12,23 +12,20 @@ mod source_map;
 mod store;
 
 use unslide_api::feature::sources::SourceFeature;
-use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
-use unslide_feature::Feature;
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_model::Scope;
-use unslide_runtime::config::ConfigReader;
 
 /// The name of the feature.
 pub const NAME: &str = "source-context";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature = Feature { hook: store::HOOK, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
-    Feature { hook: store::HOOK, ..Feature::new(NAME, for_api()) }
+pub fn feature() -> ConfiguredFeature {
+    FEATURE.with_api(for_api())
 }
 
 /// The functions that other parts of the api call.
@@ -42,9 +39,9 @@ const SOURCES: SourceFeature = SourceFeature {
 };
 
 fn for_api() -> ApiFeature {
+    let about = "Source files beside symbols: bundles of them, and lines around the frames of a report.";
     ApiFeature {
-        operations: operations::routes(),
-        uploads: operations::upload_routes(),
+        operations: with_tag(NAME, about, operations::routes()),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
@@ -56,9 +53,6 @@ fn for_api() -> ApiFeature {
             keeps_app: false,
         }],
         sources: Some(SOURCES),
-        ..ApiFeature::new(
-            NAME,
-            "Source files beside symbols: bundles of them, and lines around the frames of a report.",
-        )
+        ..ApiFeature::new(NAME)
     }
 }

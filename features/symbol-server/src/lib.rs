@@ -10,18 +10,15 @@ mod operations;
 mod store;
 
 pub use names::NAMES_KEY_MAKER;
-pub use names::store::purge_expired;
 
 use axum::Extension;
 use files::DownloadRates;
 use names::NamesKeys;
 use std::sync::Arc;
-use unslide_api::feature::ApiFeature;
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
-use unslide_runtime::config::ConfigReader;
+use unslide_api::feature::{ApiFeature, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature};
+use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "symbol-server";
@@ -36,32 +33,24 @@ pub struct SymbolServer {
 /// The state of the feature, as operations take it.
 type ServerExtension = Extension<Arc<SymbolServer>>;
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature =
+    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, |_| feature()) };
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("names_keys")];
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::kept_for("names_keys", names::store::LIST_EXPIRED)];
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
+pub fn feature() -> ConfiguredFeature {
     let server = Extension(Arc::new(SymbolServer::default()));
     let operations = operations::routes().merge(layouts::routes()).merge(names::operations::routes());
+    let about = "Files of symbols, and keys that give names of functions to profilers.";
     let api = ApiFeature {
-        operations: operations.layer(server.clone()),
+        operations: with_tag(NAME, about, operations.layer(server.clone())),
         routes: names::routes().layer(server),
         tables: names::operations::NAMES_KEY_TABLES,
-        ..ApiFeature::new(NAME, "Files of symbols, and keys that give names of functions to profilers.")
+        ..ApiFeature::new(NAME)
     };
-    Feature {
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
-        ..Feature::new(NAME, api)
-    }
-}
-
-fn purge_keys(store: &Store) -> Clearing<'_> {
-    Box::pin(purge_expired(store))
+    FEATURE.with_api(api)
 }

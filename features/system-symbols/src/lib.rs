@@ -9,29 +9,28 @@ mod builds;
 mod coverage;
 mod pages;
 
-use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace};
-use unslide_feature::Feature;
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, with_tag};
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_model::Scope;
-use unslide_runtime::config::ConfigReader;
 use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "system-symbols";
 
-/// Makes the feature without reading any setting.
-pub fn read(_: &mut ConfigReader) -> Feature {
-    feature()
-}
+/// The feature. It has no settings.
+pub const FEATURE: Feature =
+    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, |_| feature()) };
 
 /// The tables of the feature.
 const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::new("system_symbol_builds")];
 
 /// Makes the feature, which has no settings.
 #[must_use]
-pub fn feature() -> Feature {
+pub fn feature() -> ConfiguredFeature {
+    let about = "Names of the operating systems' functions, and the builds that lack them.";
     let api = ApiFeature {
-        operations: coverage::operation::routes().merge(builds::routes()),
+        operations: with_tag(NAME, about, coverage::operation::routes().merge(builds::routes())),
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
@@ -42,7 +41,7 @@ pub fn feature() -> Feature {
             needs_every_app: false,
             keeps_app: false,
         }],
-        ..ApiFeature::new(NAME, "Names of the operating systems' functions, and the builds that lack them.")
+        ..ApiFeature::new(NAME)
     };
-    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, api) }
+    FEATURE.with_api(api)
 }

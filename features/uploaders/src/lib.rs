@@ -16,19 +16,16 @@ mod sign_in;
 mod unused_files;
 mod whole_file;
 
-pub use sentry::SENTRY_TOKEN;
-
 use axum::Extension;
+use axum::middleware::from_fn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_api::feature::{Api, ApiFeature, NavigationEntry, NavigationPlace};
-use unslide_builder::{BuilderFeature, Clearing};
-use unslide_feature::Feature;
+use unslide_api::feature::{Api, ApiFeature, NavigationEntry, NavigationPlace, lift_time_bound};
+use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_runtime::config::{ConfigPart, ConfigReader};
-use unslide_store::{Store, StoreHook};
+use unslide_store::StoreHook;
 use utoipa_axum::router::OpenApiRouter;
 
 /// The name of the feature.
@@ -63,20 +60,17 @@ pub struct UploaderProcessSettings {
     pub data_dir: PathBuf,
 }
 
-/// Reads the settings and makes the feature.
-pub fn read(reader: &mut ConfigReader) -> Feature {
-    feature(reader.read_whole())
-}
+/// The feature.
+pub const FEATURE: Feature = Feature {
+    hook: StoreHook::with_tables(NAME, sentry::OWNED_TABLES),
+    ..Feature::new(NAME, |reader| feature(reader.read_whole()))
+};
 
 /// Makes the feature with these settings.
 #[must_use]
-pub fn feature(config: Config) -> Feature {
-    Feature {
-        settings: Some(ConfigPart::from_config(&config)),
-        hook: StoreHook::with_tables(NAME, sentry::OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_expired), jobs: &[] },
-        ..Feature::new(NAME, for_api(config))
-    }
+pub fn feature(config: Config) -> ConfiguredFeature {
+    let settings = FeatureSettings::from_config(&config);
+    ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config)) }
 }
 
 /// Returns the routes of every protocol.
@@ -101,13 +95,8 @@ fn for_api(config: Config) -> ApiFeature {
             needs_every_app: false,
             keeps_app: false,
         }],
-        uploads: protocol_routes(config, &assembler),
-        tag: ("", ""),
+        operations: protocol_routes(config, &assembler).layer(from_fn(lift_time_bound)),
         start: Some(Arc::new(move |api, host| Ok(assembler.start_work(&api.symbolication, host)))),
-        ..ApiFeature::new(NAME, "")
+        ..ApiFeature::new(NAME)
     }
-}
-
-fn purge_expired(store: &Store) -> Clearing<'_> {
-    Box::pin(async move { Ok(sentry::purge_expired(store).await? + posthog::purge_tokens(store).await?) })
 }

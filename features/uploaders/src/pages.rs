@@ -1,6 +1,5 @@
 //! `/console/uploaders`: the keys of pipelines, and the lines that each client needs.
 
-use crate::SENTRY_TOKEN;
 use crate::client_lines::{ClientLines, PipelineTarget, list_clients};
 use crate::origin::own_origin;
 use axum::extract::State;
@@ -13,10 +12,10 @@ use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Api, JsonBody, PageQuery, Problem, Query, TenantAdmin};
 use unslide_api::feature::site::{CreatedKey, NewKeyBody, create_key, list_keys};
-use unslide_feature::TokenRequest;
 use unslide_model::{KeyPreset, Scope};
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 use unslide_store::keys::ApiKey;
+use unslide_uploaders_formats::{SentryTokenClaim, write_sentry_token};
 
 /// The path of the page.
 pub const UPLOADERS_PATH: &str = "/console/uploaders";
@@ -112,8 +111,8 @@ async fn create_from_form(
     };
     let issued_at = keys.storage.clock.now().unix_timestamp();
     let (_, Json(made)) = create_key(State(keys), signed.access, JsonBody(new)).await?;
-    let request = TokenRequest { key: &made.text, tenant: &tenant, url: &url, issued_at };
-    let sentry_token = (SENTRY_TOKEN.write)(&request).map_err(Problem::internal)?;
+    let claim = SentryTokenClaim { tenant: tenant.as_str(), url: &url, issued_at };
+    let sentry_token = write_sentry_token(&made.text, &claim).map_err(Problem::internal)?;
     let target = PipelineTarget {
         url: &url,
         tenant: tenant.as_str(),

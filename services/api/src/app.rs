@@ -105,7 +105,7 @@ pub fn build_document(features: &[ApiFeature]) -> serde_json::Result<Value> {
 }
 
 fn merge_documents(features: &[ApiFeature]) -> OpenApi {
-    let mut document = openapi::build_base(features);
+    let mut document = openapi::build_base();
     for routes in [
         symbols::upload_routes(),
         symbols::waiting_routes(),
@@ -127,7 +127,6 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
         document.merge(routes.into_openapi());
     }
     for feature in features {
-        document.merge(feature.uploads.clone().into_openapi());
         document.merge(feature.operations.clone().into_openapi());
     }
     let tables: Vec<_> = all_tables(features.iter().map(|feature| feature.tables)).collect();
@@ -169,9 +168,5 @@ fn build_operations(api: &Api, features: &[ApiFeature]) -> OpenApiRouter<Api> {
         .merge(grouping_rules::grouping_rule_routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload limits its own time, and cleans up at its end.
-    let mut uploads = symbols::upload_routes();
-    for feature in features {
-        uploads = uploads.merge(feature.uploads.clone());
-    }
-    answering.merge(waiting).merge(announcing).merge(uploads)
+    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes())
 }

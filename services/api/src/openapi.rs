@@ -2,7 +2,6 @@
 
 pub mod self_contained;
 
-use crate::feature::ApiFeature;
 use crate::problem::ProblemDetails;
 use crate::requests::access::Reach;
 use crate::state::Api;
@@ -35,7 +34,7 @@ Lists come in pages: hand `next_cursor` back as `cursor`, with the same filters.
 
 /// Returns the document without operations.
 #[must_use]
-pub fn build_base(features: &[ApiFeature]) -> OpenApi {
+pub fn build_base() -> OpenApi {
     let scopes = Scope::ALL.map(|scope| format!("`{scope}`")).join(", ");
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -58,9 +57,6 @@ pub fn build_base(features: &[ApiFeature]) -> OpenApi {
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),
     ];
-    // A feature without operations of its own describes no tag.
-    let of_features = features.iter().map(|feature| feature.tag).filter(|(_, about)| !about.is_empty());
-    let tags = tags.into_iter().chain(of_features);
     let tags = tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
     OpenApiBuilder::new()
         .info(

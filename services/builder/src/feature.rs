@@ -16,19 +16,12 @@ use time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_sandbox::{ChildTask, Task};
 use unslide_store::jobs::{self, JobLease};
-use unslide_store::{HookFuture, OwnerTx, Store, StoreError, TenantTx};
+use unslide_store::{HookFuture, OwnerTx, Store, TenantTx};
 use unslide_symbolicate::DerivedObject;
 
-/// Deletion of a feature's expired rows. Returns the number of deleted rows.
-pub type Clearing<'s> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 's>>;
-
 /// Everything that one feature adds to the builder.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct BuilderFeature {
-    /// The feature's name, for the log.
-    pub name: &'static str,
-    /// Deletes expired rows of the feature. One builder calls it every ten minutes.
-    pub clear: Option<for<'s> fn(&'s Store) -> Clearing<'s>>,
     /// The feature's kinds of jobs.
     pub jobs: &'static [JobHandler],
 }
@@ -56,6 +49,8 @@ pub struct JobHandler {
     pub kind: &'static str,
     /// Number of jobs of the kind that a builder runs concurrently.
     pub places: usize,
+    /// The part of the work that a child process of the builder does.
+    pub child_task: Option<ChildTask>,
     /// Does the work of a job. Every step may be repeated.
     pub run: for<'j> fn(&'j FeatureJob<'j>) -> JobFuture<'j>,
     /// Records a failure in the transaction that gives the job up.

@@ -25,5 +25,5 @@ mod worker;
 
 pub use build::slices::serve_child;
 pub use config::{Config, Settings};
-pub use feature::{BuilderFeature, BuilderFeatures, Clearing};
+pub use feature::{BuilderFeature, BuilderFeatures};
 pub use run::{Error, run};

@@ -1,31 +1,13 @@
-//! Subcommands that features add, and the runtime that commands run on.
+//! Parts of the subcommands of features, and the runtime that commands run on.
 
 use crate::listing::item_text;
 use crate::{ApiServer, BoxError, Client, Console, Exit, Outcome, note, say};
-use clap::{ArgMatches, ValueEnum};
+use clap::ValueEnum;
 use serde_json::Value;
-use std::pin::Pin;
 use std::time::Duration;
 
 /// Interval between two looks at the progress of an erasure.
 const ERASURE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A subcommand that a feature adds to the command line.
-#[derive(Clone, Copy)]
-pub struct FeatureCommand {
-    /// The subcommand after which `unslide --help` lists it.
-    pub follows: &'static str,
-    /// Returns its name, arguments and help.
-    pub command: fn() -> clap::Command,
-    /// Runs it with its parsed arguments.
-    pub run: fn(&ArgMatches) -> Outcome,
-}
-
-/// A line of `unslide doctor`; `None` if there is nothing to say.
-pub type DoctorLine<'c> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'c>>;
-
-/// A check that a feature adds to `unslide doctor`. It only reads, with a key that may read reports.
-pub type DoctorCheck = for<'c> fn(&'c Client) -> DoctorLine<'c>;
 
 /// Shows a tenant's switch of a feature, or changes it: the body of the change is the one of `PUT`. `describe` says in
 /// one line how it is.

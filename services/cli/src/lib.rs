@@ -1,6 +1,6 @@
 //! Shared parts of commands: the client of the API, output, exit codes, and the files and symbols of this machine.
 //!
-//! The binary and the features build their commands on it. A feature adds a subcommand as a [`FeatureCommand`].
+//! The binary and the features build their commands on it. A [`ClientFeature`] is what a feature adds to them.
 
 #![expect(missing_docs, reason = "the fields and variants of a service say what they are by their names")]
 
@@ -8,16 +8,15 @@ mod address;
 mod api;
 mod command;
 mod configured;
-mod demo;
 mod exit;
 mod failure;
+mod feature;
 mod file_kind;
 pub mod input;
 pub mod listing;
 mod mapped;
 mod output;
 pub mod quantity;
-mod source_bundler;
 pub mod symbols;
 
 pub use address::reachable_address;
@@ -27,17 +26,13 @@ pub use api::{
     LoginSource, PROFILE_VARIABLE, ProfileFile, SkippedFile, URL_VARIABLE, Upload, UploadBody, check_address,
     check_name, post_without_key,
 };
-pub use command::{
-    DoctorCheck, DoctorLine, FeatureCommand, SwitchPosition, block_on, describe_removed, print_erasure,
-    run_switch, wait_for_erasure,
-};
+pub use command::{SwitchPosition, block_on, describe_removed, print_erasure, run_switch, wait_for_erasure};
 pub use configured::Configured;
-pub use demo::{DemoRequest, DemoRun, SendDemoData};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
+pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, FeatureCommand};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::{map_path, map_unpacked};
 pub use output::{
     Console, Table, can_ask, confirm_action, describe_age, json_text, print_facts, read_answer, read_secret,
 };
-pub use source_bundler::{SourceBundleFile, SourceBundler, SourceBundles, SourceSelection};

@@ -1,8 +1,10 @@
 //! A feature: one capability of the product that no service knows.
 //!
-//! Each service says what can be added to it. A [`Feature`] is all of that for one capability: one plain value. The binary
-//! has the list of features and hands each service its part.
+//! Each service says what can be added to it. A [`Feature`] is all of that for one capability: one plain constant. The
+//! binary has the list of features, reads the configuration of each, and hands each service its part.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::error::Error;
 use std::pin::Pin;
 use time::OffsetDateTime;
@@ -13,39 +15,75 @@ pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
 use unslide_model::TenantId;
 use unslide_report::reader::ReportReaders;
-use unslide_runtime::config::ConfigPart;
+use unslide_runtime::ConfigProblem;
+use unslide_runtime::config::{ConfigPart, ConfigReader};
+use unslide_sandbox::ChildTask;
 use unslide_store::{Store, StoreHook};
 use unslide_symbolicate::{Analysis, DerivedObject, SymbolizerFeature};
 use unslide_symbolizer::SymbolizerFeatures;
 
-/// Everything that one feature adds to the services.
-#[derive(Clone)]
+/// A feature: everything that it adds to the services, and how its part of the api is made.
+#[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its settings, if it has some. They lie in sections of the services that read them.
-    pub settings: Option<ConfigPart>,
-    /// Its functions in transactions that store reports.
+    pub name: &'static str,
+    /// Its part in transactions of the store.
     pub hook: StoreHook,
-    /// Its additions to the api.
-    pub api: ApiFeature,
     /// Its additions to the builder.
     pub builder: BuilderFeature,
     /// Its additions to the indexer.
     pub indexer: IndexerFeature,
     pub symbolizer: SymbolizerFeature,
+    /// Reads its settings, if it has some, and makes its part of the api with them.
+    pub read: fn(&mut ConfigReader) -> ConfiguredFeature,
 }
 
 impl Feature {
-    /// Makes a feature that adds nothing but this to the api.
+    /// Makes a feature that adds nothing but its part of the api.
     #[must_use]
-    pub fn new(name: &'static str, api: ApiFeature) -> Feature {
+    pub const fn new(name: &'static str, read: fn(&mut ConfigReader) -> ConfiguredFeature) -> Feature {
         Feature {
-            settings: None,
+            name,
             hook: StoreHook::new(name),
-            api,
-            builder: BuilderFeature { name, clear: None, jobs: &[] },
-            indexer: IndexerFeature::default(),
+            builder: BuilderFeature { jobs: &[] },
+            indexer: IndexerFeature { topics: &[] },
             symbolizer: SymbolizerFeature::new(name),
+            read,
         }
+    }
+
+    /// Adds the part of the api.
+    #[must_use]
+    pub fn with_api(self, api: ApiFeature) -> ConfiguredFeature {
+        ConfiguredFeature { feature: self, settings: None, api }
+    }
+}
+
+/// A feature with its settings.
+#[derive(Clone)]
+pub struct ConfiguredFeature {
+    pub feature: Feature,
+    /// Its settings, if it has some. They lie in sections of the services that read them.
+    pub settings: Option<FeatureSettings>,
+    /// Its additions to the api.
+    pub api: ApiFeature,
+}
+
+/// The settings of a feature.
+#[derive(Clone, Debug)]
+pub struct FeatureSettings {
+    /// Their values, with what they mean.
+    pub part: ConfigPart,
+    /// Their problems, for which the configuration is refused.
+    pub problems: Vec<ConfigProblem>,
+    /// Settings that are allowed but unsafe.
+    pub warnings: Vec<ConfigProblem>,
+}
+
+impl FeatureSettings {
+    /// Describes settings, of which any value is right.
+    pub fn from_config<T: JsonSchema + Serialize>(config: &T) -> FeatureSettings {
+        let part = ConfigPart::from_config(config);
+        FeatureSettings { part, problems: Vec::new(), warnings: Vec::new() }
     }
 }
 
@@ -86,35 +124,15 @@ pub struct KeyMaker {
     pub build_test_report: fn(&str, &str) -> String,
 }
 
-/// An API key that is to be written in another form.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenRequest<'k> {
-    /// The text of the key.
-    pub key: &'k str,
-    /// The tenant of the key.
-    pub tenant: &'k TenantId,
-    /// The URL of the api, as the token's users reach it.
-    pub url: &'k str,
-    /// When the token is issued, in seconds since 1970.
-    pub issued_at: i64,
-}
-
-/// Writes API keys in the form that clients of other products expect.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenWriter {
-    /// Returns the token for a key.
-    pub write: for<'k> fn(&TokenRequest<'k>) -> Result<String, Box<dyn Error + Send + Sync>>,
-}
-
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
 #[must_use]
-pub fn collect_hooks(features: &[Feature]) -> Vec<StoreHook> {
-    features.iter().map(|feature| feature.hook).collect()
+pub fn collect_hooks(features: &[ConfiguredFeature]) -> Vec<StoreHook> {
+    features.iter().map(|feature| feature.feature.hook).collect()
 }
 
 /// Returns the additions of features to the api.
 #[must_use]
-pub fn for_api(features: &[Feature]) -> ApiFeatures {
+pub fn for_api(features: &[ConfiguredFeature]) -> ApiFeatures {
     let api = features.iter().map(|feature| feature.api.clone());
     ApiFeatures {
         hooks: collect_hooks(features),
@@ -126,8 +144,8 @@ pub fn for_api(features: &[Feature]) -> ApiFeatures {
 
 /// Returns the additions of features to the builder.
 #[must_use]
-pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
-    let builder = features.iter().map(|feature| feature.builder);
+pub fn for_builder(features: &[ConfiguredFeature]) -> BuilderFeatures {
+    let builder = features.iter().map(|feature| feature.feature.builder);
     BuilderFeatures {
         hooks: collect_hooks(features),
         readers: collect_readers(features),
@@ -138,8 +156,8 @@ pub fn for_builder(features: &[Feature]) -> BuilderFeatures {
 
 /// Returns the additions of features to the indexer.
 #[must_use]
-pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
-    let indexer = features.iter().map(|feature| feature.indexer);
+pub fn for_indexer(features: &[ConfiguredFeature]) -> IndexerFeatures {
+    let indexer = features.iter().map(|feature| feature.feature.indexer);
     IndexerFeatures {
         hooks: collect_hooks(features),
         readers: collect_readers(features),
@@ -149,20 +167,26 @@ pub fn for_indexer(features: &[Feature]) -> IndexerFeatures {
 
 /// Returns the additions of features to the symbolizer.
 #[must_use]
-pub fn for_symbolizer(features: &[Feature]) -> SymbolizerFeatures {
+pub fn for_symbolizer(features: &[ConfiguredFeature]) -> SymbolizerFeatures {
     SymbolizerFeatures { readers: collect_readers(features), analyses: collect_analyses(features) }
+}
+
+/// Returns the work of features in child processes of the builder, which read no configuration.
+#[must_use]
+pub fn collect_child_tasks(features: &[Feature]) -> Vec<ChildTask> {
+    features.iter().flat_map(|feature| feature.builder.jobs).filter_map(|job| job.child_task).collect()
 }
 
 /// Returns the readers of features, in the order of the list. Every service that reads reports uses them.
 #[must_use]
-pub fn collect_readers(features: &[Feature]) -> ReportReaders {
-    ReportReaders::new(features.iter().flat_map(|feature| feature.symbolizer.readers).copied())
+pub fn collect_readers(features: &[ConfiguredFeature]) -> ReportReaders {
+    ReportReaders::new(features.iter().flat_map(|feature| feature.feature.symbolizer.readers).copied())
 }
 
 /// Returns the analyses of features, in the order of the list.
 #[must_use]
-pub fn collect_analyses(features: &[Feature]) -> Vec<Analysis> {
-    features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect()
+pub fn collect_analyses(features: &[ConfiguredFeature]) -> Vec<Analysis> {
+    features.iter().flat_map(|feature| feature.feature.symbolizer.analyses).copied().collect()
 }
 
 /// Returns the derived objects that analyses read, each once.

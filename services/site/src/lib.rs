@@ -40,7 +40,7 @@ pub use routes::build_site;
 pub use session::{BrowserSession, SignedIn, TakesAway, end_browser_session, find_browser_session};
 pub use shell::{FIRST_PAGE, Shell, SideBar, html_answer, html_with, list_entries, render_html};
 pub use sign_in::{SignedInPerson, begin_person_session, read_form_bytes, return_path};
-pub use store::{EndedProviderSession, end_provider_sessions, end_sessions_of_keys, purge_sessions};
+pub use store::{EndedProviderSession, end_provider_sessions, end_sessions_of_keys};
 pub use unslide_api::feature::intake::Caller;
 pub use unslide_api::feature::intake::assign_caller;
 pub use viewer::Viewer;

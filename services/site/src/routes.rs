@@ -27,11 +27,9 @@ pub fn build_site(
     for feature in features {
         pages = pages.merge(feature.pages.clone());
     }
-    let mut pages = pages.layer(from_fn_with_state(limit, bound_time)).merge(long_pages);
-    for feature in features {
-        pages = pages.merge(feature.upload_pages.clone());
-    }
     pages
+        .layer(from_fn_with_state(limit, bound_time))
+        .merge(long_pages)
         .layer(Extension(side_bar))
         .layer(Extension(sign_in::SignInWays::from_features(features)))
         .layer(from_fn(frame_response))

@@ -7,7 +7,7 @@
 use sha2::{Digest, Sha256};
 use time::Duration;
 use unslide_store::keys::Principal;
-use unslide_store::sql::{JsonColumn, ScopesColumn, TenantColumn, rows_before};
+use unslide_store::sql::{JsonColumn, ScopesColumn, TenantColumn};
 use unslide_store::tenants::{QuotaLimits, TenantStanding};
 use unslide_store::{Result, Store, TenantTx, Uuid};
 
@@ -165,9 +165,4 @@ pub async fn end_provider_sessions(tx: &mut TenantTx, ended: &EndedProviderSessi
         ended.ends_unnamed
     );
     Ok(done.execute(connection).await?.rows_affected())
-}
-
-/// Forgets sessions that are over. Returns their number.
-pub async fn purge_sessions(store: &Store) -> Result<u64> {
-    rows_before(store, "console_sessions", store.now()).await
 }

@@ -132,7 +132,7 @@ async fn the_ages_and_the_rows_that_outlive_their_tenant_are_those_of_the_databa
     let purges = database.rows("SELECT target FROM purges").await;
     let purges: BTreeSet<String> = purges.iter().map(|row| row.get(0)).collect();
     let declared = declared();
-    let purged = declared.iter().filter(|table| table.age == RowAge::Purged);
+    let purged = declared.iter().filter(|table| matches!(table.age, RowAge::Purged | RowAge::KeptFor(_)));
     assert_eq!(purged.map(|table| table.name.to_owned()).collect::<BTreeSet<_>>(), purges);
 
     let stays = database

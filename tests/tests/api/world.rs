@@ -8,7 +8,7 @@ pub use unslide_world::{
 use crate::cases::key_of;
 use std::ops::{Deref, DerefMut};
 use unslide_api::{ApiFeatures, Config, RequestLimits};
-use unslide_feature::Feature;
+use unslide_feature::ConfiguredFeature;
 use unslide_model::Scope;
 use unslide_store::keys::NewApiKey;
 
@@ -19,7 +19,7 @@ pub struct FeatureSettings {
 }
 
 /// Every feature of the product.
-pub fn features(settings: FeatureSettings) -> Vec<Feature> {
+pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
     vec![
         unslide_alerts::feature(settings.alerts),
         unslide_apple_reports::feature(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use tokio::net::TcpListener;
-use unslide_cli::{BoxError, SendDemoData};
+use unslide_cli::{AddLine, BoxError};
 use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;
@@ -39,8 +39,8 @@ pub trait Product: Sized {
         apps: &[String],
     ) -> impl Future<Output = Result<Option<String>, BoxError>>;
 
-    /// Returns what sends the demo data of features.
-    fn list_demo_data() -> &'static [SendDemoData];
+    /// Returns the functions of features that send data of the demo.
+    fn list_added_lines() -> Vec<AddLine>;
 
     /// Prepares the runs of all services. The api serves on the listener.
     ///

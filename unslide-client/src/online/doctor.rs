@@ -1,10 +1,10 @@
 //! `unslide doctor`: can this machine use the API with this key?
 
-use crate::features::DOCTOR_CHECKS;
+use crate::features::FEATURES;
 use crate::prelude::*;
 use serde::Deserialize;
 use time::Duration;
-use unslide_cli::{AnsweringServer, ApiLogin, ClientError};
+use unslide_cli::{AnsweringServer, ApiLogin, ClientError, CoreCommand};
 use unslide_model::{Clock, Scope, SystemClock, format_causes};
 
 /// The largest difference between two clocks that is not worth a warning.
@@ -86,9 +86,11 @@ async fn check_api(arguments: &Arguments) -> Result<Exit, ClientError> {
     let key: OwnKey = client.get("/v1/key").await?;
     print_key(&key, &key_source.to_string());
     if key.has_scope(Scope::ReportsRead) {
-        for check in DOCTOR_CHECKS {
-            if let Some(line) = check(&client).await {
-                say!("{line}");
+        for add_line in FEATURES.iter().filter_map(|feature| feature.add_line) {
+            match add_line(&client, CoreCommand::Doctor).await {
+                Ok(Some(line)) => say!("{line}"),
+                Ok(None) => {}
+                Err(error) => say!("warning: {}", format_causes(error.as_ref())),
             }
         }
     }

@@ -1,26 +1,22 @@
 //! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and waits
 //! until they are built. `docs/operations.md` describes a second run.
 
-mod find;
 mod parts;
 mod screen;
 mod send;
 mod source_maps;
-mod sources;
 
 use clap::Args;
-use find::Found;
-pub use find::{MachOFile, find_files, mach_o};
 use futures::StreamExt;
 use screen::Screen;
 use send::{Mode, SendError, Sent};
 use serde_json::{Value, json};
 use source_maps::SourceMapArguments;
-use sources::SourceArguments;
 use std::path::{Path, PathBuf};
+use unslide_cli::symbols::{Found, find_files};
 use unslide_cli::{
-    ApiServer, BoxError, Client, ClientError, CommandError, Console, Exit, Outcome, SkippedFile,
-    SourceBundleFile, block_on, check_paths, inform, note,
+    ApiServer, BoxError, Client, ClientError, CommandError, Console, Exit, Outcome, SkippedFile, block_on,
+    check_paths, inform, note,
 };
 
 /// Arguments of `unslide upload`: the files, their kind and the server.
@@ -33,7 +29,6 @@ Examples:
   unslide upload --dry-run build/
   unslide upload --quiet --json dSYMs.zip > uploaded.json
   unslide upload --system \"iOS DeviceSupport/18.1\"
-  unslide upload --include-sources --exclude 'Generated/*' build/MyApp.xcarchive
   unslide upload --source-map main.jsbundle.map --app com.example.shop --platform ios --app-version 1.2 --build 45")]
 pub struct Arguments {
     #[command(flatten)]
@@ -44,8 +39,6 @@ pub struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     source_maps: SourceMapArguments,
-    #[command(flatten)]
-    sources: SourceArguments,
     /// In folders, take Mach-O files outside of dSYMs as well
     #[arg(long)]
     binaries: bool,
@@ -90,8 +83,6 @@ struct Report {
     warnings: Vec<(PathBuf, String)>,
     /// One JSON value a file.
     files: Vec<Value>,
-    /// One JSON value a bundle of source files.
-    sources: Vec<Value>,
     /// The error that ended the run early.
     ended: Option<ClientError>,
 }
@@ -104,16 +95,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
     check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.for_system_symbols() } else { client };
-    let (mut found, mut failed) = find::find_files(&arguments.paths, arguments.binaries || arguments.system);
+    let (mut found, mut failed) = find_files(&arguments.paths, arguments.binaries || arguments.system);
     // The copies last until all is sent.
     let copies = tempfile::tempdir()?;
     arguments.source_maps.add_source_maps(copies.path(), &mut found, &mut failed)?;
-    let sources = arguments.sources.write_bundles(copies.path(), &found, &mut failed)?;
     if found.is_empty() && failed.is_empty() {
         return Err(CommandError::missing(nothing_found(arguments)).into());
     }
-    let report =
-        block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed, &sources).await) })?;
+    let report = block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
     report.print_report(arguments)
 }
 
@@ -136,7 +125,6 @@ async fn send_all(
     client: &Client,
     found: Vec<Found>,
     failed: Vec<(PathBuf, String)>,
-    sources: &[SourceBundleFile],
 ) -> Report {
     let screen = Screen::new(found.len(), arguments.quiet || arguments.json);
     let mode = Mode { wait: !arguments.no_wait, dry_run: arguments.dry_run };
@@ -174,9 +162,6 @@ async fn send_all(
         }
     }
     screen.finish_all();
-    if report.ended.is_none() {
-        sources::send_bundles(client, sources, arguments.dry_run, &mut report).await;
-    }
     report
 }
 
@@ -201,7 +186,7 @@ impl Report {
     }
 
     fn print_report(self, arguments: &Arguments) -> Outcome {
-        let Report { new, known, lacking, failed, warnings, files, sources, ended } = self;
+        let Report { new, known, lacking, failed, warnings, files, ended } = self;
         // Libraries of a system are stripped.
         let warnings = warnings.iter().filter(|_| !arguments.system);
         for (path, reason) in failed.iter().chain(warnings) {
@@ -210,7 +195,7 @@ impl Report {
         if arguments.json {
             let document = json!({
                 "uploaded": new, "known": known, "would_upload": lacking, "failed": failed.len(),
-                "files": files, "source_bundles": sources, "ended_by": ended.as_ref().map(ToString::to_string),
+                "files": files, "ended_by": ended.as_ref().map(ToString::to_string),
             });
             Console::get().print_json(&document)?;
         } else if arguments.dry_run {

@@ -1,11 +1,11 @@
 //! Sending a large file in parts, so that a run that ends in the middle loses one of them at most.
 
-use super::find::Found;
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use unslide_cli::symbols::Found;
 use unslide_cli::{Accepted, Begun, Client, ClientError, UploadBody};
 use unslide_model::ContentHash;
 

@@ -1,9 +1,9 @@
 //! Progress bars on a terminal, plain lines elsewhere.
 
-use super::find::Found;
 use super::send::{self, SendError, Sent};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use unslide_cli::symbols::Found;
 use unslide_cli::{SkippedFile, inform};
 use unslide_report::text::escape_for_terminal;
 

@@ -1,10 +1,10 @@
 //! Sending one file.
 
-use super::find::{self, Found, MachOFile};
 use super::parts;
 use indicatif::ProgressBar;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unslide_archive::SkipReason;
+use unslide_cli::symbols::{Found, MachOFile, file_hash, mach_o};
 use unslide_cli::{Accepted, BuiltObject, Client, ClientError, Exit, SkippedFile, Upload, UploadBody};
 use unslide_model::format_causes;
 
@@ -60,7 +60,7 @@ pub async fn send_file(
     skipped: &mut Vec<SkippedFile>,
 ) -> Result<Sent, SendError> {
     let path = found.path.clone();
-    let (mach_o, hash) = run_blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
+    let (mach_o, hash) = run_blocking(move || Ok((mach_o(&path)?, file_hash(&path)?))).await?;
     if let Some(mach_o) = &mach_o
         && let Some(objects) = find_known(client, mach_o).await?
     {

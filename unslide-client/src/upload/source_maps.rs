@@ -1,9 +1,9 @@
 //! Source maps: named by the app and the build that their bundle is of.
 
-use super::find::Found;
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
+use unslide_cli::symbols::Found;
 use unslide_cli::{
     BoxError, CommandError, describe_file, is_archive, starts_as_mach_o, starts_as_source_map,
 };

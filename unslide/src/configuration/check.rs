@@ -84,7 +84,8 @@ impl Configuration {
         let postgres = self.api.postgres.insecure().filter(|_| reads(Section::Postgres));
         let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
         let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
-        let of_features = self.features.iter().flat_map(|feature| feature.api.warnings.clone());
+        let settings = self.features.iter().filter_map(|feature| feature.settings.as_ref());
+        let of_features = settings.flat_map(|settings| settings.warnings.clone());
         let of_api = of_features.chain(self.api.api.find_insecure());
         let of_api = of_api.filter(|_| login.is_none_or(|login| login == KafkaLogin::Api));
         problems.flatten().chain(of_api).collect()

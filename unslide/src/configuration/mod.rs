@@ -5,7 +5,7 @@ use crate::features;
 use service::Service;
 use settings::Effective;
 use unslide_cli::{Console, Exit, Outcome, say};
-use unslide_feature::Feature;
+use unslide_feature::ConfiguredFeature;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
@@ -27,7 +27,7 @@ pub struct Configuration {
     pub builder: unslide_builder::Config,
     pub indexer: unslide_indexer::Config,
     pub symbolizer: unslide_symbolizer::Config,
-    pub features: Vec<Feature>,
+    pub features: Vec<ConfiguredFeature>,
 }
 
 impl Configuration {
@@ -54,7 +54,8 @@ impl Configuration {
         let of = |one: Service| service.is_none_or(|service| service == one);
         if of(Service::Api) {
             problems.extend(self.api.validate());
-            problems.extend(self.features.iter().flat_map(|feature| feature.api.problems.clone()));
+            let settings = self.features.iter().filter_map(|feature| feature.settings.as_ref());
+            problems.extend(settings.flat_map(|settings| settings.problems.clone()));
         }
         if of(Service::Builder) {
             problems.extend(self.builder.validate());

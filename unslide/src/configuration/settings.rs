@@ -56,7 +56,8 @@ impl Configuration {
             ConfigPart::from_config(&self.indexer),
             ConfigPart::from_config(&self.symbolizer),
         ];
-        parts.extend(self.features.iter().filter_map(|feature| feature.settings.clone()));
+        let of_features = self.features.iter().filter_map(|feature| feature.settings.as_ref());
+        parts.extend(of_features.map(|settings| settings.part.clone()));
         parts
     }
 }

@@ -1,7 +1,7 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
-use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS, TOKEN_WRITERS};
+use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS};
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
 use crate::servers::{key_erase, key_show, key_test};
@@ -9,7 +9,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_cli::confirm_action;
 use unslide_client::moment::Moment;
-use unslide_feature::{KeyRequest, MakeKey, TokenRequest};
+use unslide_feature::{KeyRequest, MakeKey};
 use unslide_model::{KeyPreset, Scope, TenantId};
 use unslide_store::accounts::create_key;
 use unslide_store::keys::{self, NewApiKey};
@@ -18,8 +18,6 @@ use unslide_store::{Store, Uuid, audit};
 /// The columns of `key list`.
 const KEY_COLUMNS: [&str; 9] =
     ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
-/// Scopes of a key for upload clients.
-const TOKEN_SCOPES: [Scope; 2] = [Scope::SymbolsWrite, Scope::SymbolsRead];
 /// Keys that are asked for with one question.
 const KEY_PAGE_ENTRIES: u32 = 500;
 
@@ -36,12 +34,12 @@ pub enum Command {
         /// Name of the key, for people
         #[arg(long, default_value = "made on the command line")]
         name: String,
-        /// Scopes that the key grants, separated by commas; with --sentry-token symbols:write,symbols:read if absent
-        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "names", "sentry_token", "preset"])]
+        /// Scopes that the key grants, separated by commas
+        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "names", "preset"])]
         scope: Vec<Scope>,
         /// Purpose of the key instead of scopes: pipeline uploads symbols; app (with --app) and gateway send what apps report;
         /// reader sees everything and changes nothing; triager also works on groups
-        #[arg(long, conflicts_with_all = ["scope", "public", "names", "sentry_token"])]
+        #[arg(long, conflicts_with_all = ["scope", "public", "names"])]
         preset: Option<KeyPreset>,
         /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
         #[arg(long)]
@@ -51,14 +49,8 @@ pub enum Command {
         public: bool,
         /// Make a key for the URL that a profiler reads names of functions from; it never gives a dSYM. It expires after 90
         /// days unless --expires says otherwise
-        #[arg(long, conflicts_with_all = ["scope", "public", "sentry_token"])]
+        #[arg(long, conflicts_with_all = ["scope", "public"])]
         names: bool,
-        /// Print the key as a token for SENTRY_AUTH_TOKEN, which also carries the tenant and the URL of the API
-        #[arg(long, requires = "url", conflicts_with = "public")]
-        sentry_token: bool,
-        /// URL of the API for --sentry-token, as build machines reach it, such as https://crashes.example.com
-        #[arg(long, requires = "sentry_token")]
-        url: Option<String>,
         /// When the key expires: a time (RFC 3339), or days from now such as 90d; never if absent
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
@@ -128,7 +120,7 @@ pub fn run(command: Command) -> Outcome {
                 make_feature_key(&store, &tenant, NAMES_KEY_MAKERS.first().copied(), request).await
             })
         }
-        Command::Create { configured, tenant, name, scope, preset, app, expires, url, .. } => {
+        Command::Create { configured, tenant, name, scope, preset, app, expires, .. } => {
             let scope = choose_scopes(scope, preset, app.as_deref())?;
             if app.is_some() && scope.contains(&Scope::Operator) {
                 return Err(
@@ -141,11 +133,8 @@ pub fn run(command: Command) -> Outcome {
                 let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
                 let new = NewApiKey { name, scopes: scope, app, expires_at };
                 let entropy = Entropy::default().generate_key()?;
-                // A token that cannot be written leaves no key behind.
-                let token =
-                    url.map(|url| write_token(&keys::key_text(&entropy), &tenant, &url, now)).transpose()?;
                 let text = create_key(&store, &tenant, &new, &entropy).await?;
-                say!("{}", token.as_deref().unwrap_or(text.reveal()));
+                say!("{}", text.reveal());
                 if Console::get().is_closed() {
                     return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
                                 `unslide key revoke`"
@@ -166,7 +155,7 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-/// Returns the scopes of a new key: those of the command line, of a preset, or of a token for upload clients.
+/// Returns the scopes of a new key: those of the command line, or of a preset.
 fn choose_scopes(
     scopes: Vec<Scope>,
     preset: Option<KeyPreset>,
@@ -177,17 +166,8 @@ fn choose_scopes(
             "a key with the preset {preset} is for one app: add --app BUNDLE_IDENTIFIER"
         ))),
         Some(preset) => Ok(preset.scopes().to_vec()),
-        None if scopes.is_empty() => Ok(TOKEN_SCOPES.to_vec()),
         None => Ok(scopes),
     }
-}
-
-/// Writes a key as a token for clients of other products.
-fn write_token(key: &str, tenant: &TenantId, url: &str, now: OffsetDateTime) -> Result<String, CommandError> {
-    let writer =
-        TOKEN_WRITERS.first().ok_or_else(|| CommandError::usage("this program writes no such tokens"))?;
-    let request = TokenRequest { key, tenant, url, issued_at: now.unix_timestamp() };
-    (writer.write)(&request).map_err(|error| CommandError::usage(format!("--url: {error}")))
 }
 
 async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {

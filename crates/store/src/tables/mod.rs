@@ -6,14 +6,17 @@
 
 mod core;
 mod erasing;
+mod old_rows;
 mod rows;
 
 pub use self::core::CORE_TABLES;
 pub use erasing::Erasing;
+pub use old_rows::purge_features;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
 
-use crate::{OwnerTx, Result};
+use crate::{HookFuture, OwnerTx, Result, Store, SymbolWaits};
 use serde_json::Value;
+use time::Duration;
 use unslide_model::TenantId;
 
 /// A table with rows of tenants. The order of the tables in their list is the order in which their rows are locked.
@@ -48,7 +51,14 @@ pub struct OwnedTable {
     pub files: Option<RowFiles>,
     /// Its rows that outlive their tenant.
     pub outlives: Option<OutlivingRows>,
+    /// Set if its rows wait for symbols.
+    pub symbol_waits: Option<SymbolWaits>,
+    /// Deletes old rows of a table that `purges` does not have. Returns their number.
+    pub delete_old: Option<DeleteOldRows>,
 }
+
+/// See [`OwnedTable::delete_old`].
+pub type DeleteOldRows = for<'s> fn(&'s Store) -> HookFuture<'s, u64>;
 
 impl OwnedTable {
     /// Declares a table of which nothing is known but its name: its rows go with their tenant.
@@ -69,10 +79,19 @@ impl OwnedTable {
             age: RowAge::None,
             files: None,
             outlives: None,
+            symbol_waits: None,
+            delete_old: None,
         }
     }
 
-    /// Declares a table with rows that the table `purges` ends.
+    /// Declares a table of a feature with rows that the table `purges` ends. They are kept for this time after the one in the
+    /// column that `purges` names.
+    #[must_use]
+    pub const fn kept_for(name: &'static str, period: Duration) -> OwnedTable {
+        OwnedTable { age: RowAge::KeptFor(period), ..OwnedTable::new(name) }
+    }
+
+    /// Declares a table of the core with rows that the table `purges` ends.
     #[must_use]
     pub const fn purged(name: &'static str) -> OwnedTable {
         OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }
@@ -114,8 +133,10 @@ pub enum RowAge {
     None,
     /// The retention of their tenant, by their day if they have one, else by the time of arrival.
     Retention,
-    /// The table `purges` says which rows end, and their owner says when.
+    /// The table `purges` says which rows end, and the core has a task that says when.
     Purged,
+    /// The table `purges` says which rows end, this time after the one in the column that it names.
+    KeptFor(Duration),
 }
 
 /// The objects in storage that a row names.

@@ -1,18 +1,19 @@
 //! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret only a
 //! SHA-256 is kept (it has 200 random bits, so that it cannot be guessed).
 
-pub use crate::tenants::key_bytes::{KEY_BYTES, key_bytes, key_text};
+pub use crate::tenants::key_bytes::{KEY_BYTES, key_text};
 pub use crate::tenants::key_proofs::{KeyProof, authenticate, authenticate_all, refresh_all};
 
 use crate::column::ScopesColumn;
 use crate::purge;
-use crate::tenants::key_bytes::{PREFIX_BYTES, encode_digits, split_key};
+use crate::tenants::key_bytes::{PREFIX_BYTES, split_key};
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
+use unslide_model::key_digits::encode_digits;
 use unslide_model::{Scope, Secret, TenantId};
 use utoipa::ToSchema;
 

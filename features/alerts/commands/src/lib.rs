@@ -3,11 +3,13 @@
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
 use unslide_cli::listing::{Listing, filter_given, item_text};
-use unslide_cli::{ApiServer, Client, FeatureCommand, Outcome, block_on, say};
+use unslide_cli::{ApiServer, Client, ClientFeature, FeatureCommand, Outcome, block_on, say};
 
-/// The subcommands of the feature.
-pub const ALERT_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "groups", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "groups", command: Arguments::command, run }],
+    ..ClientFeature::new("alerts")
+};
 
 /// Entries of a list without --limit.
 const DEFAULT_LIMIT: usize = 50;

@@ -20,7 +20,7 @@ pub use evaluate::{evaluate_rule, postpone_evaluation};
 
 use time::Duration;
 use unslide_model::TenantId;
-use unslide_store::sql::{TenantColumn, rows_before, words};
+use unslide_store::sql::{TenantColumn, words};
 use unslide_store::tables::OwnedTable;
 use unslide_store::{Result, Store, StoreEvent, StoreHook, Uuid};
 
@@ -35,10 +35,10 @@ pub const ALERT_HOOK: StoreHook = StoreHook {
 const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::new("alert_rules"),
     OwnedTable::new("alert_figures"),
-    OwnedTable::purged("alert_firings"),
-    OwnedTable::purged("alert_events"),
-    OwnedTable::purged("alert_messages"),
-    OwnedTable::purged("alert_recipients"),
+    OwnedTable::kept_for("alert_firings", ALERT_RETENTION),
+    OwnedTable::kept_for("alert_events", ALERT_RETENTION),
+    OwnedTable::kept_for("alert_messages", ALERT_RETENTION),
+    OwnedTable::kept_for("alert_recipients", recipients::LINK_LIFETIME),
     OwnedTable::new("alert_mail_counts"),
 ];
 
@@ -50,7 +50,7 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     }
 }
 
-/// How long events and messages are kept.
+/// How long events, messages and ended firings are kept.
 const ALERT_RETENTION: Duration = Duration::days(90);
 
 words! {
@@ -87,13 +87,4 @@ pub async fn list_due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     .await?;
     let due = rows.into_iter();
     Ok(due.map(|row| DueAlert { tenant: row.tenant.into(), rule: row.rule, step: row.step }).collect())
-}
-
-/// Forgets events, messages and ended firings that are 90 days old, and recipients that have not confirmed. Returns their number.
-pub async fn purge_old(store: &Store) -> Result<u64> {
-    let before = store.now() - ALERT_RETENTION;
-    let events = rows_before(store, "alert_events", before).await?;
-    let messages = rows_before(store, "alert_messages", before).await?;
-    let firings = rows_before(store, "alert_firings", before).await?;
-    Ok(events + messages + firings + recipients::purge_recipients(store).await?)
 }

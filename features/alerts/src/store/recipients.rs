@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, Time};
 use unslide_model::TenantId;
-use unslide_store::sql::{TenantColumn, rows_before};
+use unslide_store::sql::TenantColumn;
 use unslide_store::{Result, Store, TenantTx};
 
 /// How long a recipient may take to confirm. After that the next alert sends another link.
@@ -237,9 +237,4 @@ pub async fn return_mails(tx: &mut TenantTx, mails: u32) -> Result<()> {
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Forgets recipients that have not confirmed in time. Returns their number.
-pub(super) async fn purge_recipients(store: &Store) -> Result<u64> {
-    rows_before(store, "alert_recipients", store.now() - LINK_LIFETIME).await
 }

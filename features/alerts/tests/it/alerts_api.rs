@@ -16,7 +16,7 @@ pub async fn start() -> World {
 /// A world whose only features are this one, the figures that it watches, and the console.
 pub async fn start_with(config: Config) -> World {
     let feature = unslide_alerts::feature(config);
-    assert_eq!(feature.api.problems, []);
+    assert_eq!(feature.settings.as_ref().unwrap().problems, []);
     let features =
         unslide_feature::for_api(&[feature, unslide_health::feature(), unslide_console::feature()]);
     World::start(features, |_| {}).await

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unslide_captures_formats::memory_graph::ReferenceKind::Strong;
 use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, RootKind};
-use unslide_cli::{BoxError, Client, DemoRequest, DemoRun, FormContent, FormFile};
+use unslide_cli::{AddedLine, BoxError, Client, CoreCommand, DemoRun, FormContent, FormFile};
 use unslide_model::DebugId;
 use unslide_proto::Message;
 use unslide_proto::signal::{MemoryMember, MemoryRegion, StackImage, StackNode, StackSet};
@@ -20,11 +20,13 @@ const GRAPHS: [(u32, u32); 2] = [(250, 15), (400, 60)];
 /// A slot without a caller.
 const ROOT: u64 = u64::MAX;
 
-/// Sends the captures of a run, for `unslide demo --traffic`.
-pub fn send_demo_data<'d>(client: &'d Client, run: DemoRun<'d>) -> DemoRequest<'d> {
+/// Sends the captures of a run in `unslide demo --traffic`.
+pub fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
     Box::pin(async move {
+        let CoreCommand::Demo(run) = command else { return Ok(None) };
         send_captures(client, run).await?;
-        Ok("a set of stacks, a log of allocations and two graphs of memory (POST /v1/captures)")
+        let sent = "a set of stacks, a log of allocations and two graphs of memory (POST /v1/captures)";
+        Ok(Some(sent.to_owned()))
     })
 }
 

@@ -7,13 +7,15 @@ mod jetsam;
 mod malloc_log;
 mod memory_graph;
 
-pub use demo::send_demo_data;
-
 use clap::CommandFactory;
-use unslide_cli::FeatureCommand;
+use unslide_cli::{ClientFeature, FeatureCommand};
+
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature =
+    ClientFeature { commands: COMMANDS, add_line: Some(demo::add_line), ..ClientFeature::new("captures") };
 
 /// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] = &[
+const COMMANDS: &[FeatureCommand] = &[
     FeatureCommand { follows: "explain", command: flame::Arguments::command, run: flame::run },
     FeatureCommand { follows: "flame", command: malloc_log::Arguments::command, run: malloc_log::run },
     FeatureCommand {

@@ -3,13 +3,11 @@
 mod child;
 mod symbols;
 
-pub use child::TASK;
-
 use crate::capture::{CaptureAnalysis, CaptureReading, MOST_ANALYSIS_BYTES, SkippedPart};
 use crate::keys::CaptureKeys;
 use crate::store::{self, AnalysisEnd, Capture, CaptureRun};
 use bytes::Bytes;
-use child::AnalysisInput;
+use child::{AnalysisInput, TASK};
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
@@ -20,7 +18,8 @@ use unslide_model::{DebugId, TenantId};
 use unslide_store::{HookFuture, OwnerTx, jobs, segments};
 
 /// Two at once, so that one tenant's captures do not delay another's.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: store::JOB_KIND, places: 2, run, give_up }];
+pub const JOBS: &[JobHandler] =
+    &[JobHandler { kind: store::JOB_KIND, places: 2, child_task: Some(TASK), run, give_up }];
 
 fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
     Box::pin(analyse(job))

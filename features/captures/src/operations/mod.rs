@@ -18,11 +18,13 @@ pub use list::{CaptureQuery, list_captures};
 pub use receive::CaptureBody;
 pub use send::{AdmittedCapture, SendCaptureQuery, upload};
 
+use axum::middleware::from_fn;
 use prelude::*;
+use unslide_api::feature::lift_time_bound;
 
-/// The routes of this folder that answer at once.
+/// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+    upload_routes()
         .routes(routes!(list::list_captures))
         .routes(routes!(get::get_capture, delete::delete_capture))
         .routes(routes!(file::get_capture_file))
@@ -31,8 +33,8 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// The route that takes files, for as long as it needs.
-pub fn upload_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(send::send_capture))
+fn upload_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(send::send_capture)).layer(from_fn(lift_time_bound))
 }
 
 /// There is no such capture of this tenant and app.

@@ -16,10 +16,11 @@ pub use related::show_panel;
 
 use crate::capture::CaptureKind;
 use crate::store::{Capture, CaptureState};
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::Value;
-use unslide_api::feature::Api;
+use unslide_api::feature::{Api, lift_time_bound};
 use unslide_site::{TakesAway, bytes, counted, grouped};
 use unslide_store::Uuid;
 
@@ -28,7 +29,7 @@ pub const CAPTURES_PATH: &str = "/console/captures";
 
 /// The routes of the pages.
 pub fn routes() -> Router<Api> {
-    Router::new()
+    upload_routes()
         .route(CAPTURES_PATH, get(captures::page))
         .route("/console/captures/{id}", get(capture::page))
         .route("/console/captures/{id}/blocks", get(block::render_page))
@@ -37,8 +38,8 @@ pub fn routes() -> Router<Api> {
 }
 
 /// The route of the forms that send a capture.
-pub fn upload_routes() -> Router<Api> {
-    Router::new().route("/console/captures/upload", post(upload::send))
+fn upload_routes() -> Router<Api> {
+    Router::new().route("/console/captures/upload", post(upload::send)).layer(from_fn(lift_time_bound))
 }
 
 /// Returns the path of the page of a capture.

@@ -16,13 +16,9 @@ use unslide_store::{
     SymbolPosition, SymbolWaits, TenantTx, Uuid,
 };
 
-/// Wakes captures, and lists their place in a session.
-pub const CAPTURE_HOOK: StoreHook = StoreHook {
-    tables: OWNED_TABLES,
-    symbol_waits: Some(SymbolWaits { wake: wake_captures, list_missed: list_missed_symbols }),
-    session_events: Some(session_events),
-    ..StoreHook::new(crate::NAME)
-};
+/// Lists the place of captures in a session.
+pub const CAPTURE_HOOK: StoreHook =
+    StoreHook { tables: OWNED_TABLES, session_events: Some(session_events), ..StoreHook::new(crate::NAME) };
 
 /// The tables of the feature.
 const OWNED_TABLES: &[OwnedTable] = &[
@@ -35,7 +31,10 @@ const OWNED_TABLES: &[OwnedTable] = &[
         files: Some(CAPTURE_FILES),
         ..OwnedTable::new("captures")
     },
-    OwnedTable::new("capture_waits"),
+    OwnedTable {
+        symbol_waits: Some(SymbolWaits { wake: wake_captures, list_missed: list_missed_symbols }),
+        ..OwnedTable::new("capture_waits")
+    },
 ];
 
 /// The files of a capture and its analyses.

@@ -38,7 +38,8 @@ fn child() -> ChildProgram {
 #[test]
 fn a_child_does_what_its_folder_says() {
     if Path::new("request.json").exists() {
-        unslide_builder::serve_child(&[unslide_captures::ANALYSIS_TASK], &[]).unwrap();
+        let tasks = unslide_feature::collect_child_tasks(&[unslide_captures::FEATURE]);
+        unslide_builder::serve_child(&tasks, &[]).unwrap();
     }
 }
 

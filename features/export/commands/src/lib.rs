@@ -5,12 +5,15 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_cli::listing::{filter_given, with_query};
 use unslide_cli::{
-    ApiServer, Client, ClientError, Console, Exit, FeatureCommand, Outcome, block_on, note, say,
+    ApiServer, Client, ClientError, ClientFeature, Console, Exit, FeatureCommand, Outcome, block_on, note,
+    say,
 };
 
-/// The subcommands of the feature.
-pub const EVENT_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "reports", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "reports", command: Arguments::command, run }],
+    ..ClientFeature::new("export")
+};
 
 /// How long a stream without --follow lasts. The API sends the events that are kept at once.
 const KEPT_EVENTS_SECONDS: &str = "2";

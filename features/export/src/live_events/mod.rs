@@ -5,7 +5,6 @@ mod store;
 
 pub use store::{
     EVENT_HOOK, EventNumber, LiveEvent, LiveEvents, NewLiveEvent, append_events, events_after, latest_number,
-    purge_events,
 };
 
 use unslide_api::feature::Api;

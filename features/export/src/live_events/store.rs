@@ -14,10 +14,13 @@ use unslide_store::{Announcement, OwnerTx, Result, Store, StoreEvent, StoreHook,
 
 /// Writes events in the transactions of their causes.
 pub const EVENT_HOOK: StoreHook = StoreHook {
-    tables: &[OwnedTable::new("live_event_counters"), OwnedTable::new("live_events")],
+    tables: &[OwnedTable::new("live_event_counters"), LIVE_EVENTS],
     on_event: Some(|event| Box::pin(write_for_event(event))),
     ..StoreHook::new(crate::NAME)
 };
+
+const LIVE_EVENTS: OwnedTable =
+    OwnedTable { delete_old: Some(|store| Box::pin(purge_events(store))), ..OwnedTable::new("live_events") };
 
 async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     match event {

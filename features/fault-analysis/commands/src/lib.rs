@@ -2,11 +2,14 @@
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::json;
-use unslide_cli::{ApiServer, FeatureCommand, Outcome, SwitchPosition, run_switch};
+use unslide_cli::{ApiServer, ClientFeature, FeatureCommand, Outcome, SwitchPosition, run_switch};
 
-/// The subcommands of the feature.
-pub const FAULT_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "settings", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    symbolizer: unslide_fault_analysis_analyses::SYMBOLIZER,
+    ..ClientFeature::new("fault-analysis")
+};
 
 /// The switches in the API.
 const SWITCH_PATH: &str = "/v1/fault-analysis";

@@ -3,7 +3,7 @@
 use crate::subjects::{HEAP, StoredCrash, crash_through, enrich_crash};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use unslide_feature::Feature;
+use unslide_feature::ConfiguredFeature;
 use unslide_harness::service::RunningService;
 use unslide_indexer::{Config, SenderRules, Settings};
 use unslide_proto::headers;
@@ -15,7 +15,7 @@ use unslide_world::{Browser, World};
 const INDEXER_PROBES: usize = 5;
 const TENANT: &str = "acme";
 
-fn features() -> Vec<Feature> {
+fn features() -> Vec<ConfiguredFeature> {
     vec![unslide_fault_analysis::feature(), unslide_console::feature()]
 }
 

@@ -63,7 +63,7 @@ async fn a_changed_default_changes_no_choice_of_a_tenant() {
     let state = world.get("/v1/fault-analysis", &other).await.expect_status(200);
     assert_eq!(state, json!({"enabled": true, "variables": false}), "the same, as defaults");
 
-    let all: Vec<_> = features.iter().flat_map(|feature| feature.symbolizer.analyses).copied().collect();
+    let all = unslide_feature::collect_analyses(&features);
     let turned = |analysis: &Analysis| Analysis { is_opt_in: !analysis.is_opt_in, ..*analysis };
     let with_other_defaults: Vec<_> = all.iter().map(turned).collect();
     let mut chosen = Vec::new();

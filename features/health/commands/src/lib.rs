@@ -3,8 +3,14 @@
 mod metrics;
 
 use clap::CommandFactory;
-use unslide_cli::FeatureCommand;
+use unslide_cli::{ClientFeature, FeatureCommand};
 
-/// The subcommands of the feature.
-pub const COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "explain", command: metrics::Arguments::command, run: metrics::run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand {
+        follows: "explain",
+        command: metrics::Arguments::command,
+        run: metrics::run,
+    }],
+    ..ClientFeature::new("health")
+};

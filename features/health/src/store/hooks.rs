@@ -1,6 +1,7 @@
 //! The part of health in transactions of the store.
 
 use super::figures::watched::WATCHED_FIGURES;
+use super::hours::ROWS_RETENTION;
 use super::session_hook::SESSION_HOOK;
 use crate::figure_text::describe_figures;
 use time::OffsetDateTime;
@@ -10,14 +11,13 @@ use unslide_store::queries::session::{
 };
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
-use unslide_store::{HookFuture, StoreHook, TenantTx};
+use unslide_store::{HookFuture, Measures, StoreHook, TenantTx};
 
 /// Lists the begin, the end and the metric payloads of a session, and answers questions about sessions.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
     tables: OWNED_TABLES,
     session_events: Some(session_events),
-    sessions: Some(SESSION_HOOK),
-    figures: Some(WATCHED_FIGURES),
+    measures: Some(Measures { figures: WATCHED_FIGURES, sessions: SESSION_HOOK }),
     ..StoreHook::new(crate::NAME)
 };
 
@@ -37,7 +37,7 @@ const OWNED_TABLES: &[OwnedTable] = &[
         ..OwnedTable::new("sessions")
     },
     OwnedTable::new("session_days"),
-    OwnedTable::purged("session_hour_counts"),
+    OwnedTable::kept_for("session_hour_counts", ROWS_RETENTION),
     OwnedTable {
         key: &[KeyColumn::Text("app"), KeyColumn::Text("payload_id"), KeyColumn::Value("day")],
         app: Some("app"),
@@ -49,7 +49,7 @@ const OWNED_TABLES: &[OwnedTable] = &[
     },
     OwnedTable::new("metric_versions"),
     OwnedTable::new("metric_days"),
-    OwnedTable::purged("metric_hours"),
+    OwnedTable::kept_for("metric_hours", ROWS_RETENTION),
 ];
 
 words! {

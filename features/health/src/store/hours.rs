@@ -1,13 +1,11 @@
 //! Counts by hour, which are kept for 48 hours beside those of days: rules watch them, and the console shows them.
 
 use time::{Duration, OffsetDateTime, Time, UtcOffset};
-use unslide_store::sql::rows_before;
-use unslide_store::{Result, Store};
 
 /// How long hours count.
 pub const HOURS_RETENTION: Duration = Duration::hours(48);
 /// Time after which rows are deleted: no hour that counts loses some of its rows.
-const ROWS_RETENTION: Duration = Duration::hours(50);
+pub(super) const ROWS_RETENTION: Duration = Duration::hours(50);
 
 /// Returns the beginning of the hour of a time.
 #[must_use]
@@ -21,16 +19,6 @@ pub fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
 pub(super) fn counted_hour(at: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
     let age = now - at;
     (-Duration::HOUR..HOURS_RETENTION).contains(&age).then(|| begin_of_hour(at))
-}
-
-/// Deletes the rows of older hours. Returns their number.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn purge_hours(store: &Store) -> Result<u64> {
-    let before = store.now() - ROWS_RETENTION;
-    let metrics = rows_before(store, "metric_hours", before).await?;
-    Ok(metrics + rows_before(store, "session_hour_counts", before).await?)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ async fn a_key_is_retired_closed_and_opened_again() {
     assert!(wait_until(async || used().await == 1).await);
     world.execute("UPDATE ingest_keys SET state = 'closed', closed_at = now() - interval '31 days'").await;
     world.patch(&path, &admin, &json!({"state": "active"})).await.expect_problem(404, "not-found");
-    assert_eq!(unslide_ingest::store::purge_closed(&world.store).await.unwrap(), 1);
+    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM ingest_keys").await, 0);
     world.stop().await;
 }
@@ -73,7 +73,10 @@ async fn a_key_shows_the_versions_of_apps_that_use_it() {
     let shown = world.get(&path, &admin).await.expect_status(200);
     assert_eq!(shown["versions"].as_array().unwrap().len(), 100);
     world.execute("UPDATE ingest_key_versions SET day = day - 91").await;
-    assert_eq!(i64::try_from(store::purge_closed(&world.store).await.unwrap()).unwrap(), rows);
+    assert_eq!(
+        i64::try_from(unslide_store::tables::purge_features(&world.store).await.unwrap()).unwrap(),
+        rows
+    );
     world.stop().await;
 }
 

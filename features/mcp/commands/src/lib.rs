@@ -5,12 +5,14 @@ use http::Method;
 use rmcp::ServiceExt;
 use serde_json::Value;
 use std::sync::Arc;
-use unslide_cli::{ApiServer, Client, Exit, FeatureCommand, Outcome, block_on};
+use unslide_cli::{ApiServer, Client, ClientFeature, Exit, FeatureCommand, Outcome, block_on};
 use unslide_mcp_tools::{ApiAnswer, ApiRequest, CallApi, McpServer};
 
-/// The subcommands of the feature.
-pub const MCP_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "reports", command: Arguments::command, run: run_command }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "reports", command: Arguments::command, run: run_command }],
+    ..ClientFeature::new("mcp")
+};
 
 /// Serve tools of the Model Context Protocol on standard input and output
 #[derive(Parser)]

@@ -4,13 +4,15 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use serde_json::{Value, json};
 use unslide_cli::listing::{ListForm, Listing, item_text};
 use unslide_cli::{
-    ApiServer, Client, CommandError, Console, Exit, FeatureCommand, Outcome, block_on, confirm_action,
-    read_secret, say,
+    ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
+    confirm_action, read_secret, say,
 };
 
-/// The subcommands of the feature.
-pub const SSO_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "settings", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    ..ClientFeature::new("people")
+};
 
 /// The settings in the API.
 const SIGN_IN_PATH: &str = "/v1/sign-in";

@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
-use unslide_store::sql::rows_before;
-use unslide_store::{Result, Store, TenantTx};
+use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 
 /// Failures of one outcome that a tenant keeps: strangers can cause some outcomes, and must not push the others out.
 const KEPT_PER_OUTCOME: i64 = 5;
 /// How long they are kept.
-const KEPT_FOR: Duration = Duration::days(7);
+pub const KEPT_FOR: Duration = Duration::days(7);
 
 /// A sign-in that failed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -72,9 +71,4 @@ pub async fn list_failures(tx: &mut TenantTx) -> Result<Vec<SignInFailure>> {
         tenant
     );
     Ok(failures.fetch_all(connection).await?)
-}
-
-/// Forgets old failures of all tenants. Returns their number.
-pub async fn purge_failures(store: &Store) -> Result<u64> {
-    rows_before(store, "sign_in_failures", store.now() - KEPT_FOR).await
 }

@@ -3,7 +3,7 @@
 mod failures;
 mod people;
 
-pub use failures::{NewFailure, SignInFailure, list_failures, purge_failures, record_failure};
+pub use failures::{KEPT_FOR, NewFailure, SignInFailure, list_failures, record_failure};
 pub use people::{PersonEntry, find_keys_of, find_person_key, list_people, list_person_keys, record_sign_in};
 
 use serde::{Deserialize, Serialize};

@@ -4,13 +4,15 @@ use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::{Value, json};
 use unslide_cli::listing::{Listing, item_text};
 use unslide_cli::{
-    ApiServer, Client, FeatureCommand, Outcome, block_on, confirm_action, describe_removed, print_erasure,
-    wait_for_erasure,
+    ApiServer, Client, ClientFeature, FeatureCommand, Outcome, block_on, confirm_action, describe_removed,
+    print_erasure, wait_for_erasure,
 };
 
-/// The subcommands of the feature.
-pub const ERASE_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "reports", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "reports", command: Arguments::command, run }],
+    ..ClientFeature::new("person-erasure")
+};
 
 /// Entries of the list of erasures.
 const LIST_ENTRIES: usize = 50;

@@ -1,31 +1,34 @@
-//! `unslide sources`: the switch of a tenant. `collect` makes bundles of source files for `unslide upload`.
+//! `unslide sources`: the switch of a tenant. `collect` makes bundles of the source files that dSYMs name, and `send` sends them.
 
 mod collect;
+mod send;
 
-pub use collect::SOURCE_BUNDLER;
-
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
-use unslide_cli::{ApiServer, FeatureCommand, Outcome, SwitchPosition, run_switch};
+use unslide_cli::{ApiServer, ClientFeature, FeatureCommand, Outcome, SwitchPosition, run_switch};
 
-/// The subcommands of the feature.
-pub const SOURCE_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "settings", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    ..ClientFeature::new("source-context")
+};
 
 /// The switch in the API.
 const SWITCH_PATH: &str = "/v1/sources";
 
-/// Show whether source files are kept beside symbols, or change it
+/// Show whether source files are kept beside symbols, change it, or send them
 #[derive(Parser)]
 #[command(
     name = "sources",
+    args_conflicts_with_subcommands = true,
     after_help = "\
 The key needs the scope tenant:admin. While it is off, bundles of source files are not stored, and no source lines of stored
 ones are shown.
 
 Examples:
   unslide sources
-  unslide sources on"
+  unslide sources on
+  unslide sources send build/MyApp.xcarchive"
 )]
 struct Arguments {
     #[command(flatten)]
@@ -35,10 +38,21 @@ struct Arguments {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    command: Option<SourcesCommand>,
+}
+
+#[derive(Subcommand)]
+enum SourcesCommand {
+    /// Send the source files that dSYMs name and that lie in the source root
+    Send(Box<send::Arguments>),
 }
 
 fn run(matches: &ArgMatches) -> Outcome {
-    let Arguments { server, switch, json } = Arguments::from_arg_matches(matches)?;
+    let Arguments { server, switch, json, command } = Arguments::from_arg_matches(matches)?;
+    if let Some(SourcesCommand::Send(arguments)) = command {
+        return send::run(&arguments);
+    }
     let change = switch.map(|switch| json!({ "enabled": switch == SwitchPosition::On }));
     run_switch(&server, SWITCH_PATH, change.as_ref(), json, |state| {
         let stored = state["bundles"].as_u64().map(|bundles| {
@@ -48,4 +62,18 @@ fn run(matches: &ArgMatches) -> Outcome {
         let word = SwitchPosition::describe(&state["enabled"]);
         format!("keeping source files is {word}{}", stored.unwrap_or_default())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_and_the_subcommand_exclude_each_other() {
+        let parse = |line: &[&str]| Arguments::try_parse_from(line).ok();
+        assert!(parse(&["sources", "on", "--json"]).is_some_and(|arguments| arguments.switch.is_some()));
+        assert!(parse(&["sources", "send", "a.dSYM"]).is_some_and(|arguments| arguments.command.is_some()));
+        assert!(parse(&["sources", "on", "send", "a.dSYM"]).is_none());
+        assert!(parse(&["sources", "send"]).is_none());
+    }
 }

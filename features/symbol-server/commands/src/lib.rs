@@ -9,15 +9,17 @@ use plist::PlistEntry;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use unslide_cli::{
-    ApiServer, BoxError, Client, ClientError, Console, Exit, FeatureCommand, Outcome, block_on, map_path,
-    quantity,
+    ApiServer, BoxError, Client, ClientError, ClientFeature, Console, Exit, FeatureCommand, Outcome,
+    block_on, map_path, quantity,
 };
 use unslide_model::DebugId;
 use unslide_symbolicate::object::list_objects;
 
-/// The subcommands of the feature.
-pub const DSYM_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "symbols", command: DsymForUuid::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "symbols", command: DsymForUuid::command, run }],
+    ..ClientFeature::new("symbol-server")
+};
 
 /// The most images of one call.
 const MAX_IMAGES: usize = 1_000;

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::path_keys::{PathKey, PathKeyKind};
 use unslide_model::{TenantId, timestamp};
-use unslide_store::sql::{TenantColumn, rows_before};
+use unslide_store::sql::TenantColumn;
 use unslide_store::{Result, Store, TenantTx};
 use utoipa::ToSchema;
 
 /// Keys of one tenant that have not expired.
 pub const MAX_KEYS: i64 = 200;
 /// How long an expired key is listed.
-const LIST_EXPIRED: Duration = Duration::days(30);
+pub const LIST_EXPIRED: Duration = Duration::days(30);
 
 /// The kind of names keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -162,12 +162,4 @@ pub async fn find_caller(store: &Store, text: &NamesKeyText) -> Result<Option<Na
         app: row.app,
         expires_at: row.expires_at,
     }))
-}
-
-/// Deletes keys that expired a while ago. Returns their number.
-///
-/// # Errors
-/// The database fails.
-pub async fn purge_expired(store: &Store) -> Result<u64> {
-    rows_before(store, "names_keys", store.now() - LIST_EXPIRED).await
 }

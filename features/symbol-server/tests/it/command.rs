@@ -4,14 +4,14 @@ use crate::world::SymbolWorld;
 use std::path::{Path, PathBuf};
 use unslide_cli::Exit;
 use unslide_model::Scope;
-use unslide_symbol_server_commands::DSYM_COMMANDS;
+use unslide_symbol_server_commands::FEATURE;
 
 /// Runs the command. It prints its answer to the output of the test.
 async fn run(url: &str, key: &str, cache: &Path, image: &str) -> Exit {
     let cache = cache.to_str().unwrap();
     let line = ["dsym-for-uuid", "--url", url, "--api-key", key, "--cache", cache, "--copyExecutable", image];
-    let matches = (DSYM_COMMANDS[0].command)().get_matches_from(line);
-    tokio::task::spawn_blocking(move || (DSYM_COMMANDS[0].run)(&matches).unwrap()).await.unwrap()
+    let matches = (FEATURE.commands[0].command)().get_matches_from(line);
+    tokio::task::spawn_blocking(move || (FEATURE.commands[0].run)(&matches).unwrap()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

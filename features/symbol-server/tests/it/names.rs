@@ -156,7 +156,7 @@ async fn a_key_expires_is_audited_and_is_made_within_the_rights_of_its_maker() {
     let is_refused = async || ask(&world, &key, &body).await.status == 401;
     assert!(unslide_world::wait_until(is_refused).await);
     world.execute("UPDATE names_keys SET expires_at = now() - interval '31 days'").await;
-    assert_eq!(unslide_symbol_server::purge_expired(&world.store).await.unwrap(), 2);
+    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 2);
     world.stop().await;
 }
 

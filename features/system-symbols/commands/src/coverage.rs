@@ -2,7 +2,9 @@
 
 use clap::Args;
 use unslide_cli::listing::{filter_given, with_query};
-use unslide_cli::{ApiServer, Client, Console, DoctorLine, Exit, Outcome, Table, block_on, inform, say};
+use unslide_cli::{
+    AddedLine, ApiServer, Client, Console, CoreCommand, Exit, Outcome, Table, block_on, inform, say,
+};
 use unslide_system_symbols_formats::{BuildCoverage, SystemSymbolCoverage, advise_import, format_release};
 
 /// Arguments of `unslide system-symbols coverage`.
@@ -58,12 +60,13 @@ fn show_result(coverage: &SystemSymbolCoverage) {
     }
 }
 
-/// Says in one line of `unslide doctor` whether the builds of recent reports have names. Returns `None` if no report has
-/// a frame in an image of the system, or if the API does not say.
-pub fn check_coverage(client: &Client) -> DoctorLine<'_> {
+/// Says in one line of `unslide doctor` whether the builds of recent reports have names, if a report has a frame in an
+/// image of the system.
+pub fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
     Box::pin(async move {
-        let coverage: SystemSymbolCoverage = client.get("/v1/system-symbols/coverage").await.ok()?;
-        describe_coverage(&coverage.items)
+        let CoreCommand::Doctor = command else { return Ok(None) };
+        let coverage: SystemSymbolCoverage = client.get("/v1/system-symbols/coverage").await?;
+        Ok(describe_coverage(&coverage.items))
     })
 }
 

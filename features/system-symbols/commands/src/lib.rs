@@ -4,15 +4,17 @@ mod coverage;
 mod import;
 mod remove;
 
-pub use coverage::check_coverage;
 pub use import::{CacheTotals, measure_cache};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use unslide_cli::{FeatureCommand, Outcome};
+use unslide_cli::{ClientFeature, FeatureCommand, Outcome};
 
-/// The subcommands of the feature.
-pub const SYSTEM_SYMBOL_COMMANDS: &[FeatureCommand] =
-    &[FeatureCommand { follows: "symbols", command: Arguments::command, run }];
+/// Everything that the feature adds to the command line.
+pub const FEATURE: ClientFeature = ClientFeature {
+    commands: &[FeatureCommand { follows: "symbols", command: Arguments::command, run }],
+    add_line: Some(coverage::add_line),
+    ..ClientFeature::new("system-symbols")
+};
 
 /// Import names of an operating system's functions, and see which are missing
 #[derive(Parser)]

@@ -9,8 +9,6 @@ mod releases;
 mod symbol_sets;
 mod upload_url;
 
-pub use upload_url::purge_tokens;
-
 use crate::sign_in::bearer_token;
 use answer::PosthogAnswer;
 use axum::Extension;

@@ -10,8 +10,7 @@ use sha2::{Digest, Sha256};
 use time::Duration;
 use unslide_api::entropy::{read_token, write_token};
 use unslide_model::TenantId;
-use unslide_store::sql::rows_before;
-use unslide_store::{Result, Store, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx, Uuid};
 
 /// How long a URL is valid. The client puts the files right after it asked for the URLs.
 const URL_LIFETIME: Duration = Duration::HOUR;
@@ -100,11 +99,6 @@ pub async fn find_key(tx: &mut TenantTx, token_hash: &[u8]) -> Result<Option<Url
         now
     );
     Ok(key.fetch_optional(connection).await?)
-}
-
-/// Deletes the rows of tokens that have ended. Returns their number.
-pub async fn purge_tokens(store: &Store) -> Result<u64> {
-    rows_before(store, "uploader_urls", store.now()).await
 }
 
 #[cfg(test)]

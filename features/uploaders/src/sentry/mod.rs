@@ -16,8 +16,7 @@ mod store;
 mod token;
 
 pub use assembly::Assembler;
-pub use store::{OWNED_TABLES, purge_expired};
-pub use token::SENTRY_TOKEN;
+pub use store::OWNED_TABLES;
 
 use answer::{Answer, SentryAnswer};
 use axum::Extension;

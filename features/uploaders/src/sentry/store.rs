@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
 use unslide_store::objects::ObjectStatus;
-use unslide_store::sql::{TenantColumn, from_row, rows_before, to_row, to_row32, words};
+use unslide_store::sql::{TenantColumn, from_row, to_row, to_row32, words};
 use unslide_store::tables::{OwnedTable, RowFiles};
 use unslide_store::uploads::UploadStatus;
 use unslide_store::{FeatureFile, Result, Store, StoreError, TenantTx, Uuid, segments};
@@ -31,10 +31,10 @@ const CHUNK_FOLDER: &str = "chunks";
 pub const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable {
         files: Some(RowFiles { columns: &["sha1", "object_id"], bytes: "size", list: list_files }),
-        ..OwnedTable::purged("uploader_chunks")
+        ..OwnedTable::kept_for("uploader_chunks", Duration::ZERO)
     },
-    OwnedTable::purged("uploader_files"),
-    OwnedTable::purged("uploader_urls"),
+    OwnedTable::kept_for("uploader_files", FILE_LIFETIME),
+    OwnedTable::kept_for("uploader_urls", Duration::ZERO),
 ];
 
 words! {
@@ -433,12 +433,6 @@ pub async fn delete_file(tx: &mut TenantTx, app: &str, sha1: Sha1Hash) -> Result
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Deletes the rows of expired chunks and old files. Returns their number.
-pub async fn purge_expired(store: &Store) -> Result<u64> {
-    let chunks = rows_before(store, "uploader_chunks", store.now()).await?;
-    Ok(chunks + rows_before(store, "uploader_files", store.now() - FILE_LIFETIME).await?)
 }
 
 /// Returns the key of a chunk's object.

@@ -4,8 +4,8 @@ use crate::world::{APP, Part, SCOPES, UploadWorld, declaration, fixture, sha1};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::TenantId;
-use unslide_store::keys::key_bytes;
 use unslide_store::tenants::QuotaLimits;
+use unslide_uploaders_formats::{SentryTokenClaim, write_sentry_token};
 use unslide_world::wait_until;
 
 /// The only entry of an answer.
@@ -236,10 +236,7 @@ async fn chunks_count_against_the_limit_and_expire() {
         "it expires before the rest is sent"
     );
     world.execute("UPDATE uploader_chunks SET expires_at = now() - interval '1 minute'").await;
-    let builder =
-        unslide_feature::for_builder(&[unslide_uploaders::feature(unslide_uploaders::Config::default())]);
-    let clear = builder.features[0].clear.unwrap();
-    assert_eq!(clear(&world.store).await.unwrap(), 1);
+    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM counted_files").await, 0);
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await.status, 200);
     world.stop().await;
@@ -274,17 +271,26 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
     world.stop().await;
 }
 
-#[tokio::test]
+/// Runs the command. It prints the token to the output of the test.
+async fn print_token(world: &UploadWorld, key: &str) {
+    let command = &unslide_uploaders_commands::FEATURE.commands[0];
+    let matches =
+        (command.command)().get_matches_from(["sentry-token", "--url", &world.url, "--api-key", key]);
+    let exit = tokio::task::spawn_blocking(move || (command.run)(&matches).unwrap()).await.unwrap();
+    assert_eq!(exit, unslide_cli::Exit::Ready);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_its_key_and_its_claim_gives_nothing() {
     let world = UploadWorld::start().await;
     let key = world.create_key("acme", &SCOPES).await;
-    assert!(key_bytes(&key).is_some());
     let tenant = TenantId::new("acme").unwrap();
     let token = |tenant: &TenantId| {
-        let request = unslide_feature::TokenRequest { key: &key, tenant, url: &world.url, issued_at: 1 };
-        (unslide_uploaders::SENTRY_TOKEN.write)(&request).unwrap()
+        let claim = SentryTokenClaim { tenant: tenant.as_str(), url: &world.url, issued_at: 1 };
+        write_sentry_token(&key, &claim).unwrap()
     };
     world.options(&token(&tenant)).await.expect_status(200);
+    print_token(&world, &key).await;
     let other = token(&TenantId::new("umbrella").unwrap());
     assert_eq!(world.options(&other).await.status, 401);
     let path = "/api/0/organizations/umbrella/chunk-upload/";

@@ -12,6 +12,7 @@ pub mod site;
 pub mod sources;
 pub mod upload;
 
+pub use crate::http::time_limit::lift_time_bound;
 pub use crate::limits::capacity::Capacity;
 pub use crate::lists::{ListForms, ListTable};
 pub use crate::reports::symbolication::Symbolication;
@@ -28,7 +29,9 @@ use std::error::Error;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use unslide_model::Scope;
-use unslide_runtime::{ConfigProblem, Host};
+use unslide_runtime::Host;
+use utoipa::openapi::OpenApiBuilder;
+use utoipa::openapi::tag::TagBuilder;
 use utoipa_axum::router::OpenApiRouter;
 
 /// Builds the routes of a site that shows the pages of all features. The site begins at `/`.
@@ -70,23 +73,18 @@ pub type FeatureStart =
 pub struct ApiFeature {
     /// The feature's name, for errors.
     pub name: &'static str,
-    /// Its operations, each with its part of the OpenAPI document. They have the time of a request until they answer; the
-    /// body of an answer may go on.
+    /// Its operations, each with its part of the OpenAPI document, and their tags ([`with_tag`]). They have the time of a
+    /// request until they answer; the body of an answer may go on. One that takes long bodies has the layer
+    /// [`lift_time_bound`] and holds a permit for uploads.
     pub operations: OpenApiRouter<Api>,
-    /// Its operations that take long bodies. They bound their own time, and hold a permit for uploads.
-    pub uploads: OpenApiRouter<Api>,
     /// Its routes outside the API: they are not in the document, and have the time of a request. Their answers to failures are
     /// problems or marked with [`Rendered`](crate::problem::Rendered). [`OperationCalls`](calls::OperationCalls) is one of their
     /// extensions.
     pub routes: Router<Api>,
-    /// The tag of its operations in the document, with what they are about; empty without operations.
-    pub tag: (&'static str, &'static str),
     /// The site for people, if the feature is one. It shows the pages below.
     pub site: Option<BuildSite>,
-    /// Its pages of the site. They have the time of a request.
+    /// Its pages of the site, with the time of a request as operations.
     pub pages: Router<Api>,
-    /// Its forms of the site that send long bodies. They bound their own time.
-    pub upload_pages: Router<Api>,
     /// Its entries in the side bar of the site, and its ways to sign in.
     pub navigation: Vec<NavigationEntry>,
     /// The lists among its operations, for features that add forms.
@@ -98,33 +96,31 @@ pub struct ApiFeature {
     /// Keeps source files, and finds the lines around the frames of a report.
     pub sources: Option<SourceFeature>,
     pub start: Option<FeatureStart>,
-    /// Problems of its settings, for which the configuration is refused.
-    pub problems: Vec<ConfigProblem>,
-    /// Settings that are allowed but unsafe.
-    pub warnings: Vec<ConfigProblem>,
 }
 
 impl ApiFeature {
-    /// A feature that adds nothing yet but the tag of its operations.
+    /// Makes a feature that adds nothing.
     #[must_use]
-    pub fn new(name: &'static str, tag_description: &'static str) -> ApiFeature {
+    pub fn new(name: &'static str) -> ApiFeature {
         ApiFeature {
             name,
             operations: OpenApiRouter::new(),
-            uploads: OpenApiRouter::new(),
             routes: Router::new(),
-            tag: (name, tag_description),
             site: None,
             pages: Router::new(),
-            upload_pages: Router::new(),
             navigation: Vec::new(),
             tables: &[],
             forms: None,
             show_panel: None,
             sources: None,
             start: None,
-            problems: Vec::new(),
-            warnings: Vec::new(),
         }
     }
+}
+
+/// Describes the tag of operations in the OpenAPI document.
+#[must_use]
+pub fn with_tag(name: &str, about: &str, operations: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+    let tag = TagBuilder::new().name(name).description(Some(about)).build();
+    OpenApiRouter::with_openapi(OpenApiBuilder::new().tags(Some([tag])).build()).merge(operations)
 }

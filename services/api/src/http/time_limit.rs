@@ -23,9 +23,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 struct Stage {
     ends: Instant,
     reads_body: bool,
+    /// True if the operation bounds its own time.
+    is_lifted: bool,
 }
 
 impl Stage {
+    fn new(time: Duration, reads_body: bool) -> Stage {
+        Stage { ends: Instant::now() + time, reads_body, is_lifted: false }
+    }
+
     fn to_problem(self) -> Problem {
         if self.reads_body {
             return Problem::body_timeout(BODY_TIMEOUT);
@@ -34,9 +40,14 @@ impl Stage {
     }
 }
 
+/// The bound of a request's time, as [`lift_time_bound`] finds it.
+#[derive(Clone)]
+struct TimeBound(Arc<Mutex<Stage>>);
+
 /// Ends a request that takes longer than `limit`, without the time for its body.
-pub async fn bound_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
-    let stage = Arc::new(Mutex::new(Stage { ends: Instant::now() + limit, reads_body: false }));
+pub async fn bound_time(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
+    let stage = Arc::new(Mutex::new(Stage::new(limit, false)));
+    request.extensions_mut().insert(TimeBound(stage.clone()));
     let request = request.map(|body| TimedBody::wrap(body, limit, stage.clone()));
     let mut answer = pin!(next.run(request));
     let mut end = pin!(tokio::time::sleep_until(stage.lock().ends));
@@ -46,12 +57,23 @@ pub async fn bound_time(State(limit): State<Duration>, request: Request, next: N
         }
         // The operation may have read more of its body.
         let stage = *stage.lock();
+        if stage.is_lifted {
+            return Poll::Pending;
+        }
         if end.deadline() != stage.ends {
             end.as_mut().reset(stage.ends);
         }
         end.as_mut().poll(context).map(|()| stage.to_problem().into_response())
     })
     .await
+}
+
+/// Lifts the bound of a request's time. The layer of operations that take long bodies: they bound their own time.
+pub async fn lift_time_bound(request: Request, next: Next) -> Response {
+    if let Some(TimeBound(stage)) = request.extensions().get() {
+        stage.lock().is_lifted = true;
+    }
+    next.run(request).await
 }
 
 /// A body that updates the stage when it is read and when it is complete. `body` is None once it has ended or
@@ -71,9 +93,16 @@ impl TimedBody {
         Body::new(TimedBody { body: Some(body), limit, stage, begun: false })
     }
 
+    fn begin_stage(&self, time: Duration, reads_body: bool) {
+        let mut stage = self.stage.lock();
+        if !stage.is_lifted {
+            *stage = Stage::new(time, reads_body);
+        }
+    }
+
     fn end_reading(&mut self) {
         if self.body.take().is_some() {
-            *self.stage.lock() = Stage { ends: Instant::now() + self.limit, reads_body: false };
+            self.begin_stage(self.limit, false);
         }
     }
 }
@@ -88,7 +117,7 @@ impl HttpBody for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if !self.begun {
             self.begun = true;
-            *self.stage.lock() = Stage { ends: Instant::now() + BODY_TIMEOUT, reads_body: true };
+            self.begin_stage(BODY_TIMEOUT, true);
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(context);
@@ -117,7 +146,7 @@ impl Drop for TimedBody {
 mod tests {
     use super::*;
     use axum::Router;
-    use axum::middleware::from_fn_with_state;
+    use axum::middleware::{from_fn, from_fn_with_state};
     use axum::routing::post;
     use futures::stream;
     use http_body_util::BodyExt;
@@ -135,6 +164,10 @@ mod tests {
 
     /// The status of the answer to a body, by an operation that works this long before and after it reads the body.
     async fn status(body: Body, before: u64, after: u64) -> u16 {
+        send(body, before, after, |app| app).await
+    }
+
+    async fn send(body: Body, before: u64, after: u64, layer: fn(Router) -> Router) -> u16 {
         let work = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
         let operation = move |body: Body| async move {
             work(before).await;
@@ -142,7 +175,8 @@ mod tests {
             work(after).await;
             read.unwrap_or_default()
         };
-        let app = Router::new().route("/", post(operation)).layer(from_fn_with_state(LIMIT, bound_time));
+        let app = layer(Router::new().route("/", post(operation)));
+        let app = app.layer(from_fn_with_state(LIMIT, bound_time));
         let request = Request::post("/").body(body).unwrap();
         app.oneshot(request).await.unwrap().status().as_u16()
     }
@@ -159,6 +193,13 @@ mod tests {
         assert_eq!(status(slow(20), 31, 0).await, 503);
         assert_eq!(status(Body::empty(), 0, 31).await, 503);
         assert_eq!(status(Body::from("x"), 0, 31).await, 503);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_that_bounds_its_own_time_has_no_other_bound() {
+        let lift = |app: Router| app.layer(from_fn(lift_time_bound));
+        assert_eq!(send(slow(40), 31, 31, lift).await, 200);
+        assert_eq!(send(Body::empty(), 0, 31, lift).await, 200);
     }
 
     /// Proves: bounded-input

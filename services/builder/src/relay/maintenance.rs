@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
+use unslide_store::tables::purge_features;
 use unslide_store::{
     Store, erasure, groups, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
 };
@@ -78,7 +79,6 @@ impl Maintenance {
                 delete_upload_files(&resources.storage, now).await,
             );
             delete_expired(&resources.storage.store, now).await;
-            clear_features(resources).await;
             log_failure(
                 "the erasing of deleted tenants could not be resumed",
                 resume_erasures(resources, now).await,
@@ -109,18 +109,7 @@ async fn delete_expired(store: &Store, now: time::OffsetDateTime) {
     );
     log_failure("ended jobs could not be removed", jobs::purge_jobs(store, now - ENDED_JOBS_RETENTION).await);
     log_failure("keys that are over could not be removed", api_keys::purge_keys(store).await);
-}
-
-/// Deletes expired rows of features.
-async fn clear_features(resources: &RelayResources) {
-    for feature in &resources.features {
-        if let Some(clear) = feature.clear {
-            log_failure(
-                &format!("old rows of {} could not be removed", feature.name),
-                clear(&resources.storage.store).await,
-            );
-        }
-    }
+    log_failure("old rows of features could not be removed", purge_features(store).await);
 }
 
 /// Adds erase jobs for deleted tenants that have none.

@@ -15,11 +15,8 @@ use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSourc
 pub const REFUSED_END: &[u8] = b"refused";
 pub const KIND: &str = "count";
 pub const TASK: ChildTask = ChildTask { name: "count_words", run: count };
-pub const FEATURE: BuilderFeature = BuilderFeature {
-    name: "count",
-    clear: None,
-    jobs: &[JobHandler { kind: KIND, places: 2, run, give_up }],
-};
+pub const FEATURE: BuilderFeature =
+    BuilderFeature { jobs: &[JobHandler { kind: KIND, places: 2, child_task: Some(TASK), run, give_up }] };
 
 /// The length of a dSYM in bytes, as text.
 pub const LENGTH: DerivedObject = DerivedObject {

@@ -111,7 +111,7 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
 
     if traffic {
         match traffic::count_reports(&client).await? {
-            0 => traffic::send(facts, &client, P::list_demo_data()).await?,
+            0 => traffic::send(facts, &client, &P::list_added_lines()).await?,
             count => say!(
                 "      {count} reports of an earlier run are here, and none is sent again; another --data-dir begins anew"
             ),

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use unslide_cli::{BoxError, Client, DemoRun, SendDemoData, say};
+use unslide_cli::{AddLine, BoxError, Client, CoreCommand, DemoRun, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
 /// Days of traffic, today among them. Kafka keeps a week.
@@ -156,7 +156,7 @@ impl Week {
 ///
 /// # Errors
 /// Returns an error if a part is refused or is not stored in time.
-pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoData]) -> Result<(), BoxError> {
+pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) -> Result<(), BoxError> {
     step("1/5", "build pipelines upload the dSYMs and a source map of two apps");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Before) {
         upload_build(client, build).await?;
@@ -191,8 +191,10 @@ pub async fn send(facts: &Installation, client: &Client, demo_data: &[SendDemoDa
     let (_, report) = made(&BUILDS[3], 0, FEATURE_REPORT_ID, now, &mut random)?;
     let (app, version) = (BUILDS[3].app, BUILDS[3].version);
     let run = DemoRun { app, version, session_id: find_memory_run(&runs)?, report: &report };
-    for send_data in demo_data {
-        say!("      of Cafe 2.5.1: {}", send_data(client, run).await?);
+    for add_line in add_lines {
+        if let Some(sent) = add_line(client, CoreCommand::Demo(run)).await? {
+            say!("      of Cafe 2.5.1: {sent}");
+        }
     }
     step("5/5", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {

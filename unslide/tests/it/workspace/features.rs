@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 45] = [
+const WORDS: [(&str, &str); 48] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -40,6 +40,7 @@ const WORDS: [(&str, &str); 45] = [
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
     ("source-context", "unslide_source_context"),
+    ("source-context", "include_sources"),
     ("symbol-server", "unslide_symbol_server"),
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),
@@ -48,6 +49,8 @@ const WORDS: [(&str, &str); 45] = [
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),
+    ("uploaders", "sentry_token"),
+    ("uploaders", "sentry-token"),
     ("uploaders", "bugsnag"),
     ("uploaders", "posthog"),
     ("mcp", "unslide_mcp"),

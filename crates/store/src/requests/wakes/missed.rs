@@ -3,10 +3,10 @@
 //! cause.
 
 use super::{Arrived, system};
-use crate::hooks::{MissedSymbols, SymbolPosition, SymbolWaits};
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row32};
 use crate::requests::FirstFailure;
+use crate::symbol_waits::{MissedSymbols, SymbolPosition, SymbolWaits, list_symbol_waits};
 use crate::{Result, Store, StoreError, Uuid};
 use std::collections::BTreeMap;
 use time::{Date, Duration};
@@ -38,7 +38,7 @@ pub async fn add_missed_wakes(store: &Store) -> Result<u64> {
         waits += collect_missed(store, Among::Day(day), &mut missed).await?;
     }
     waits += collect_missed(store, Among::SystemImages, &mut missed).await?;
-    for of_feature in store.hooks().iter().filter_map(|hook| hook.symbol_waits) {
+    for of_feature in list_symbol_waits(store) {
         waits += collect_missed(store, Among::Feature(of_feature), &mut missed).await?;
     }
     let mut failures = FirstFailure::default();

@@ -1,4 +1,4 @@
-//! Bundles for `unslide upload --include-sources`: the source files that the DWARF of a dSYM names.
+//! Bundles of source files: the source files that the DWARF of a dSYM names.
 //!
 //! A dSYM may be of another party and name any file of this machine. So only regular text files in the source root are taken:
 //! the place of a file after all symbolic links counts. Files that usually hold secrets are left out.
@@ -14,15 +14,42 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use symbolic_common::clean_path;
-use unslide_cli::{BoxError, SourceBundleFile, SourceBundler, SourceBundles, SourceSelection};
+use unslide_cli::BoxError;
+use unslide_model::DebugId;
 use unslide_source_context_formats::{
     MAX_BUNDLE_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, MAX_TOTAL_BYTES,
 };
 use unslide_symbolicate::object::{list_objects, list_source_paths};
 use writer::BundleWriter;
 
-/// Makes the bundles of `unslide upload`.
-pub const SOURCE_BUNDLER: SourceBundler = SourceBundler { write_bundles, path: "/v1/source-bundles" };
+/// Source files that may be sent.
+#[derive(Clone, Debug)]
+pub struct SourceSelection {
+    /// Files outside of this folder are never sent.
+    pub root: PathBuf,
+    /// Patterns of further files that are not sent.
+    pub exclude: Vec<String>,
+}
+
+/// A bundle in a file.
+#[derive(Clone, Debug)]
+pub struct SourceBundleFile {
+    /// The debug id of the symbols.
+    pub debug_id: DebugId,
+    /// The file with the bundle.
+    pub path: PathBuf,
+    /// The source files in it.
+    pub sources: Vec<PathBuf>,
+}
+
+/// The bundles of a Mach-O file.
+#[derive(Clone, Debug, Default)]
+pub struct SourceBundles {
+    /// The bundles that have files.
+    pub files: Vec<SourceBundleFile>,
+    /// The reason why there is no bundle; `None` if there is one.
+    pub absent: Option<String>,
+}
 
 /// A source file that may be sent.
 struct FoundSource {
@@ -34,7 +61,11 @@ struct FoundSource {
 }
 
 /// Writes a bundle into `folder` for each architecture of a Mach-O file that names source files. Blocks.
-fn write_bundles(file: &Path, selection: &SourceSelection, folder: &Path) -> Result<SourceBundles, BoxError> {
+pub fn write_bundles(
+    file: &Path,
+    selection: &SourceSelection,
+    folder: &Path,
+) -> Result<SourceBundles, BoxError> {
     let opened = File::open(file)?;
     #[expect(
         unsafe_code,

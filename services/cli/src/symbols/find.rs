@@ -1,5 +1,6 @@
 //! Finds files that can be uploaded.
 
+use crate::{describe_file, file_kind, starts_as_mach_o};
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -8,7 +9,6 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use unslide_archive::FileKind;
-use unslide_cli::{describe_file, file_kind, starts_as_mach_o};
 use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
@@ -16,6 +16,8 @@ use unslide_symbolicate::object;
 const FOLDER_DEPTH_LIMIT: usize = 64;
 /// The levels of folders in a dSYM, with one to spare. Below a link no more are searched, as it may lead anywhere.
 const DSYM_LEVELS: usize = 4;
+
+/// A file that can be uploaded.
 pub struct Found {
     pub path: PathBuf,
     /// The path for people, if it is another one.

@@ -1,0 +1,72 @@
+//! Extension of the command line by features.
+
+use crate::{BoxError, Client, Outcome};
+use clap::ArgMatches;
+use serde_json::Value;
+use std::pin::Pin;
+use unslide_symbolicate::SymbolizerFeature;
+
+/// Everything that one feature adds to the command line. No part of it reads the configuration of services.
+#[derive(Clone, Copy)]
+pub struct ClientFeature {
+    /// The name of the feature.
+    pub name: &'static str,
+    /// Its subcommands.
+    pub commands: &'static [FeatureCommand],
+    /// Adds a line to the output of commands of the core.
+    pub add_line: Option<AddLine>,
+    /// Its additions to symbolication, for commands without a server. They are those of the services.
+    pub symbolizer: SymbolizerFeature,
+}
+
+impl ClientFeature {
+    /// Makes a feature that adds nothing.
+    #[must_use]
+    pub const fn new(name: &'static str) -> ClientFeature {
+        ClientFeature { name, commands: &[], add_line: None, symbolizer: SymbolizerFeature::new(name) }
+    }
+
+    /// Makes a feature that adds to symbolication alone.
+    #[must_use]
+    pub const fn with_symbolizer(symbolizer: SymbolizerFeature) -> ClientFeature {
+        ClientFeature { symbolizer, ..ClientFeature::new(symbolizer.name) }
+    }
+}
+
+/// A subcommand that a feature adds to the command line.
+#[derive(Clone, Copy)]
+pub struct FeatureCommand {
+    /// The subcommand after which `unslide --help` lists it.
+    pub follows: &'static str,
+    /// Returns its name, arguments and help.
+    pub command: fn() -> clap::Command,
+    /// Runs it with its parsed arguments.
+    pub run: fn(&ArgMatches) -> Outcome,
+}
+
+/// A command of the core that features add lines to.
+#[derive(Clone, Copy, Debug)]
+pub enum CoreCommand<'c> {
+    /// `unslide doctor`, with a key that may read reports. A feature only reads.
+    Doctor,
+    /// `unslide demo --traffic`. A feature sends data of the run, and says what it sent.
+    Demo(DemoRun<'c>),
+}
+
+/// A line for the output of a command; `None` if the feature has nothing to say.
+pub type AddedLine<'c> = Pin<Box<dyn Future<Output = Result<Option<String>, BoxError>> + Send + 'c>>;
+/// See [`ClientFeature::add_line`].
+pub type AddLine = for<'c> fn(&'c Client, CoreCommand<'c>) -> AddedLine<'c>;
+
+/// The run of an app that the data of `unslide demo --traffic` belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct DemoRun<'d> {
+    /// The app.
+    pub app: &'d str,
+    /// The app's version.
+    pub version: &'d str,
+    /// The id of the run.
+    pub session_id: &'d str,
+    /// A KSCrash report of the same build.
+    pub report: &'d Value,
+}
