@@ -62,7 +62,7 @@ pub fn feature(config: Config) -> ConfiguredFeature {
 }
 
 /// The lists of messages and of firings as tables.
-const TABLES: &[ListTable] = &[
+const LIST_TABLES: &[ListTable] = &[
     ListTable {
         path: "/v1/alert-messages",
         name: "alert-messages",
@@ -95,7 +95,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
             keeps_app: false,
         }],
         show_panel: Some(pages::show_panel),
-        tables: TABLES,
+        tables: LIST_TABLES,
         start: Some(Arc::new(move |api, host| start_sender(&alerts, &public_url, &api.broker, host))),
         ..ApiFeature::new(NAME)
     }

@@ -36,7 +36,7 @@ pub fn feature() -> ConfiguredFeature {
 }
 
 /// The list of captures as a table.
-const TABLES: &[ListTable] = &[ListTable {
+const LIST_TABLES: &[ListTable] = &[ListTable {
     path: "/v1/captures",
     name: NAME,
     has_pages: true,
@@ -57,7 +57,7 @@ fn for_api() -> ApiFeature {
             needs_every_app: false,
             keeps_app: true,
         }],
-        tables: TABLES,
+        tables: LIST_TABLES,
         show_panel: Some(pages::show_panel),
         ..ApiFeature::new(NAME)
     }

@@ -30,7 +30,7 @@ pub fn feature() -> ConfiguredFeature {
 }
 
 /// The days of an app, the endpoints of its requests, and its requests by one dimension.
-const TABLES: &[ListTable] = &[
+const LIST_TABLES: &[ListTable] = &[
     ListTable {
         path: "/v1/apps/{app}/health",
         name: NAME,
@@ -82,7 +82,7 @@ fn for_api() -> ApiFeature {
             needs_every_app: false,
             keeps_app: true,
         }],
-        tables: TABLES,
+        tables: LIST_TABLES,
         show_panel: Some(pages::show_panel),
         ..ApiFeature::new(NAME)
     }

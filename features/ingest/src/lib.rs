@@ -156,7 +156,7 @@ pub fn feature(config: Config) -> ConfiguredFeature {
 }
 
 /// The list of public keys as a table.
-const TABLES: &[ListTable] = &[ListTable {
+const LIST_TABLES: &[ListTable] = &[ListTable {
     path: "/v1/public-keys",
     name: "public-keys",
     has_pages: true,
@@ -180,7 +180,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
             needs_every_app: false,
             keeps_app: false,
         }],
-        tables: TABLES,
+        tables: LIST_TABLES,
         start: Some(Arc::new(move |api, host| ingest.clone().start_counting(&api.broker, host))),
         ..ApiFeature::new(NAME)
     }

@@ -39,7 +39,7 @@ pub fn feature() -> ConfiguredFeature {
 const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::new("person_erasures")];
 
 /// The list of erasures as a table.
-const TABLES: &[ListTable] = &[ListTable {
+const LIST_TABLES: &[ListTable] = &[ListTable {
     path: operations::PATH,
     name: "person-erasures",
     has_pages: true,
@@ -60,7 +60,7 @@ fn for_api() -> ApiFeature {
             needs_every_app: true,
             keeps_app: false,
         }],
-        tables: TABLES,
+        tables: LIST_TABLES,
         ..ApiFeature::new(NAME)
     }
 }

@@ -31,7 +31,7 @@ pub struct SentryTokenClaim<'c> {
 
 /// The reason why there is no token.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub enum SentryTokenError {
     /// The text of the key has another form.
     #[error("the key has another form than unslide_…")]
     Key,
@@ -44,14 +44,14 @@ pub enum TokenError {
 ///
 /// # Errors
 /// Returns an error if the key or the URL has another form.
-pub fn write_sentry_token(key: &str, claim: &SentryTokenClaim<'_>) -> Result<String, TokenError> {
-    let bytes = key_bytes(key).ok_or(TokenError::Key)?;
+pub fn write_sentry_token(key: &str, claim: &SentryTokenClaim<'_>) -> Result<String, SentryTokenError> {
+    let bytes = key_bytes(key).ok_or(SentryTokenError::Key)?;
     let url = claim.url.trim_end_matches('/');
     let origin = url.split_once("://").filter(|(scheme, host)| {
         ["http", "https"].contains(scheme) && !host.is_empty() && !host.contains(['/', '?', '#', '@'])
     });
     if origin.is_none() {
-        return Err(TokenError::Url(url.to_owned()));
+        return Err(SentryTokenError::Url(url.to_owned()));
     }
     let claim = json!({ "iat": claim.issued_at, "url": url, "region_url": url, "org": claim.tenant });
     let secret = [&bytes[..], &key_checksum(&bytes)].concat();
