@@ -82,6 +82,10 @@ impl<const N: usize> Listing<N> {
             if cursor.is_none() {
                 break;
             }
+            // Of a list that compares its entries one by one.
+            if let Some(time) = answer["searched_to"].as_str() {
+                note!("searched back to {time}, {} found; the search goes on", found.len());
+            }
         }
         if as_json {
             Console::get().print_json(&found)?;

@@ -42,7 +42,13 @@ pub(crate) struct Postgres {
 }
 
 /// Starts the server of a data folder. Creates its database first if the folder is new.
-pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool) -> Result<Postgres, Error> {
+pub(crate) fn start(
+    binaries: &Path,
+    data: &Path,
+    port: Option<u16>,
+    fast: bool,
+    settings: &[String],
+) -> Result<Postgres, Error> {
     if place::is_root() && !place::reachable(binaries) {
         let source = std::io::Error::other(
             "PostgreSQL's user cannot go there: set UNSLIDE_CACHE to a folder that it can reach",
@@ -65,7 +71,8 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
         "-p".into(),
         listen.port().to_string().into(),
     ]);
-    for setting in SETTINGS.iter().chain(fast.then_some(&FAST).into_iter().flatten()) {
+    let own = SETTINGS.iter().chain(fast.then_some(&FAST).into_iter().flatten()).copied();
+    for setting in own.chain(settings.iter().map(String::as_str)) {
         arguments.extend(["-c".into(), setting.into()]);
     }
     let server = binaries.join("bin/postgres");

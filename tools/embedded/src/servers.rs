@@ -28,6 +28,8 @@ pub struct Options {
     pub kafka_logins: Vec<BrokerLogin>,
     /// For tests: PostgreSQL does not wait for the disk. A crash of the machine may cost the data.
     pub fast: bool,
+    /// Further settings of PostgreSQL, such as `max_wal_size=16GB`.
+    pub postgres_settings: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +68,8 @@ impl Servers {
             return Err(Error::InUse(data));
         }
         let (kafka, postgres) = std::thread::scope(|scope| {
-            let postgres = scope.spawn(|| {
-                postgres::start(&distribution.postgres, &data, options.postgres_port, options.fast)
-            });
+            let postgres =
+                scope.spawn(|| start_postgres(&distribution, &data, options.postgres_port, options));
             let kafka = kafka::start(
                 &distribution.kafka,
                 &data,
@@ -138,7 +139,7 @@ impl Servers {
     /// # Errors
     /// Returns an error if the server does not start again, or if its port was taken in between.
     pub fn restart(&self, server: Server, sudden: bool) -> Result<(), Error> {
-        let Options { data, kafka_advertised, kafka_logins, fast, .. } = &self.options;
+        let Options { data, kafka_advertised, kafka_logins, .. } = &self.options;
         let end = |child: &Child| if sudden { child.kill() } else { child.stop() };
         match server {
             Server::Kafka => {
@@ -151,7 +152,7 @@ impl Servers {
             Server::Postgres => {
                 let mut postgres = self.postgres.lock();
                 end(&postgres.child);
-                *postgres = postgres::start(&self.distribution.postgres, data, Some(postgres.port), *fast)?;
+                *postgres = start_postgres(&self.distribution, data, Some(postgres.port), &self.options)?;
             }
         }
         Ok(())
@@ -174,6 +175,15 @@ impl Servers {
             _ => Ok(()),
         }
     }
+}
+
+fn start_postgres(
+    distribution: &Distribution,
+    data: &Path,
+    port: Option<u16>,
+    options: &Options,
+) -> Result<Postgres, Error> {
+    postgres::start(&distribution.postgres, data, port, options.fast, &options.postgres_settings)
 }
 
 impl Drop for Servers {

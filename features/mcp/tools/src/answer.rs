@@ -51,9 +51,17 @@ fn render_list(answer: &Value, members: &[&str]) -> Result<String, String> {
     if shown < lines.len() {
         text.push_str(&format!("\n\n{} entries are left out: use a smaller limit.", lines.len() - shown));
     }
-    match answer.get("next_cursor").and_then(Value::as_str) {
+    let text_of = |name: &str| answer.get(name).and_then(Value::as_str).map(quote_text);
+    match text_of("next_cursor") {
         Some(cursor) => {
-            text.push_str(&format!("\n\nThere are more entries. next_cursor: {}\n", quote_text(cursor)));
+            // Of a search that compares the entries one by one.
+            let more = match text_of("searched_to") {
+                Some(time) => {
+                    format!("The search has reached {time}; the next page goes on with older entries.")
+                }
+                None => "There are more entries.".to_owned(),
+            };
+            text.push_str(&format!("\n\n{more} next_cursor: {cursor}\n"));
         }
         None => text.push_str("\n\nThere are no more entries.\n"),
     }
@@ -145,6 +153,10 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("There are more entries. next_cursor: `abc`\n"), "{text}");
+        let answer = json!({"items": [], "next_cursor": "abc", "searched_to": "2026-11-20T08:00:00Z"});
+        let text = render_answer(ToolAnswer::List(&[]), &answer.to_string(), 1).unwrap();
+        let end = "The search has reached `2026-11-20T08:00:00Z`; the next page goes on with older entries. next_cursor: `abc`\n";
+        assert!(text.ends_with(end), "{text}");
         assert!(render_answer(ToolAnswer::List(&[]), "{}", 1).is_err());
     }
 

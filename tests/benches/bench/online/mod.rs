@@ -1,5 +1,6 @@
 //! Reports, requests and queries through real servers.
 
+mod database;
 pub mod fairness;
 pub mod flow;
 pub mod guarantee;

@@ -2,3 +2,4 @@
 
 mod exports;
 mod pages;
+mod slow;

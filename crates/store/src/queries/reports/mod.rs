@@ -1,9 +1,11 @@
 //! Lists of reports by the values that they state, newest first, a page at a time.
 
 mod neighbours;
+mod scan;
 mod total;
 
 pub use neighbours::find_neighbours;
+pub(crate) use scan::ScanBudget;
 pub use total::{ReportTotal, read_total};
 
 use crate::column::{ReportIdColumn, U32};
@@ -15,7 +17,6 @@ use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
-use tokio::time::Instant;
 use unslide_model::{DebugId, ReportId};
 use utoipa::ToSchema;
 
@@ -58,9 +59,26 @@ pub struct ReportFilter {
 impl ReportFilter {
     /// Returns true if an index finds the reports that match, or nearly.
     fn is_indexed(&self) -> bool {
-        let texts = [&self.build, &self.kind, &self.status, &self.model, &self.os_version];
-        let flags = [self.fatal, self.counted, self.symbols_missing];
-        texts.into_iter().all(Option::is_none) && flags.iter().all(Option::is_none)
+        self.split().1 == ReportFilter::default()
+    }
+
+    /// Splits conditions into those that an index decides, or nearly, and those that are compared report by report.
+    fn split(&self) -> (ReportFilter, ReportFilter) {
+        let mut compared = self.clone();
+        let mut indexed = ReportFilter {
+            app: compared.app.take(),
+            from: compared.from.take(),
+            to: compared.to.take(),
+            debug_id: compared.debug_id.take(),
+            group: compared.group.take(),
+            text: compared.text.take(),
+            ..ReportFilter::default()
+        };
+        // No index begins with the version.
+        if indexed.app.is_some() || indexed.group.is_some() || indexed.debug_id.is_some() {
+            indexed.version = compared.version.take();
+        }
+        (indexed, compared)
     }
 }
 
@@ -151,6 +169,9 @@ pub struct ReportPage {
     pub reports: Vec<ReportRow>,
     /// The position at which the next page begins; `None` on the last one.
     pub next: Option<ReportCursor>,
+    /// Set if the page ended before it was full, because comparing the reports took long: all that arrived at this time or
+    /// later were compared. The next page goes on from there.
+    pub searched_to: Option<OffsetDateTime>,
 }
 
 impl ReportPage {
@@ -161,19 +182,13 @@ impl ReportPage {
         let last = reports.last().filter(|_| more);
         let next =
             last.map(|last| ReportCursor::after_report(last.received_at, last.report_id, last.variant));
-        ReportPage { reports, next }
+        ReportPage { reports, next, searched_to: None }
     }
 }
 
 /// The most groups of which reports are looked up group by group. Of more groups, all reports are looked
 /// through.
 const GROUPS_BY_INDEX_LIMIT: usize = 500;
-
-/// If no index finds the matching reports, all are scanned, a period at a time from the newest back. These
-/// are the first period, of which each further one is twice as long, and how long a page goes on before it
-/// ends with the reports it has.
-const FIRST_PERIOD: time::Duration = time::Duration::HOUR;
-const LIST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
@@ -233,24 +248,24 @@ impl ImageReports {
     }
 }
 
-/// Lists the matching reports, newest first. A page that takes long ends before it has `limit` entries, with
-/// a cursor.
+/// Lists the matching reports, newest first. A page of conditions that no index decides ends after two seconds: then it may have
+/// fewer than `limit` entries, and says how far it searched.
 pub async fn list_reports(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<ReportPage> {
-    list_within(tx, filter, after, limit, LIST_TIMEOUT).await
+    list_within(tx, filter, after, limit, ScanBudget::DEFAULT).await
 }
 
-/// Lists reports as [`list_reports`] does, with a page that looks for more for as long as `patience`.
+/// Lists reports as [`list_reports`] does, with another budget.
 pub(crate) async fn list_within(
     tx: &mut TenantTx,
     filter: &ReportFilter,
     after: Option<&ReportCursor>,
     limit: u32,
-    patience: std::time::Duration,
+    budget: ScanBudget,
 ) -> Result<ReportPage> {
     let groups = find_groups(tx, filter).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX - 1);
@@ -258,41 +273,7 @@ pub(crate) async fn list_within(
         let found = read_newest(tx, filter, groups.as_deref(), after, limit + 1).await?;
         return Ok(ReportPage::from_rows(found, limit));
     }
-    let Some((oldest, newest)) = find_arrival_bounds(tx).await? else {
-        return Ok(ReportPage::from_rows(Vec::new(), limit));
-    };
-    let begin = Instant::now();
-    let oldest = filter.from.map_or(oldest, |from| from.max(oldest));
-    let mut after = after.copied();
-    let mut end = after.map_or(newest, |after| after.at).min(filter.to.unwrap_or(newest));
-    let (mut found, mut period) = (Vec::new(), FIRST_PERIOD);
-    loop {
-        let from = end.checked_sub(period).unwrap_or(oldest).max(oldest);
-        let of_period = ReportFilter { from: Some(from), ..filter.clone() };
-        let missing = limit + 1 - found.len();
-        found.extend(read_newest(tx, &of_period, groups.as_deref(), after.as_ref(), missing).await?);
-        if found.len() > limit || from == oldest {
-            return Ok(ReportPage::from_rows(found, limit));
-        }
-        let reached = ReportCursor::before_time(from);
-        if begin.elapsed() >= patience {
-            return Ok(ReportPage { reports: found, next: Some(reached) });
-        }
-        (after, end, period) = (Some(reached), from, period * 2);
-    }
-}
-
-/// Returns the arrival times of the tenant's oldest and newest report.
-async fn find_arrival_bounds(tx: &mut TenantTx) -> Result<Option<(OffsetDateTime, OffsetDateTime)>> {
-    let (connection, tenant, _) = tx.parts();
-    let row = sqlx::query!(
-        "SELECT (SELECT received_at FROM reports WHERE tenant = $1 ORDER BY received_at LIMIT 1) AS oldest,
-                (SELECT received_at FROM reports WHERE tenant = $1 ORDER BY received_at DESC LIMIT 1) AS newest",
-        tenant
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(row.oldest.zip(row.newest))
+    scan::scan_reports(tx, filter, groups.as_deref(), after, limit, budget).await
 }
 
 /// Reads the newest matching reports of these groups.

@@ -9,7 +9,7 @@ use sqlx::FromRow;
 /// Rows that a total is made of. It is a lower bound if an index finds more.
 const TOTAL_ROWS_LIMIT: u64 = 5_000;
 /// The columns of the conditions that no index decides, and the weight.
-const TOTAL_COLUMNS: &str = "r.build, r.type, r.status, r.fatal, r.model, r.os_name, r.os_version, \
+const TOTAL_COLUMNS: &str = "r.version, r.build, r.type, r.status, r.fatal, r.model, r.os_name, r.os_version, \
      r.symbols_missing, r.same_crash_as, r.weight";
 
 /// The reports that match the conditions of a list.
@@ -37,7 +37,7 @@ pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Opti
     if groups.as_ref().is_some_and(|groups| groups.len() > GROUPS_BY_INDEX_LIMIT) {
         return Ok(None);
     }
-    let (indexed, compared) = split_filter(filter);
+    let (indexed, compared) = filter.split();
     let select = format!("WITH found AS (SELECT {TOTAL_COLUMNS}");
     let limit = to_row(TOTAL_ROWS_LIMIT + 1);
     let several = groups.as_deref().filter(|groups| groups.len() > 1 && filter.debug_id.is_none());
@@ -57,24 +57,4 @@ pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Opti
     let row: TotalRow = query.build_query_as().fetch_one(tx.parts().0).await?;
     let is_complete = row.compared <= to_row(TOTAL_ROWS_LIMIT);
     Ok(Some(ReportTotal { rows: row.rows, reports: row.reports, is_complete }))
-}
-
-/// Splits conditions into those that an index decides, and those that are compared report by report.
-fn split_filter(filter: &ReportFilter) -> (ReportFilter, ReportFilter) {
-    let ReportFilter { app, version, from, to, debug_id, group, text, .. } = filter.clone();
-    let indexed = ReportFilter { app, version, from, to, debug_id, group, text, ..ReportFilter::default() };
-    let ReportFilter { build, kind, status, model, os_version, fatal, counted, symbols_missing, .. } =
-        filter.clone();
-    let compared = ReportFilter {
-        build,
-        kind,
-        status,
-        model,
-        os_version,
-        fatal,
-        counted,
-        symbols_missing,
-        ..ReportFilter::default()
-    };
-    (indexed, compared)
 }

@@ -10,6 +10,7 @@ pub mod growing;
 pub mod lists;
 pub mod regroup;
 pub mod replaced_groups;
+pub mod scans;
 pub mod search;
 pub mod segments;
 pub mod storing;

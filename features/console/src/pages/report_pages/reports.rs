@@ -7,6 +7,7 @@ use crate::pages::search::find_page_by_id;
 use crate::prelude::*;
 use unslide_api::feature::lists::Lists;
 use unslide_api::feature::panels::Panels;
+use time::OffsetDateTime;
 use unslide_api::feature::site::{list_reports, read_id, read_report_total};
 use unslide_site::{FilterBar, app_and_version};
 use unslide_store::queries::reports::{ReportRow, ReportTotal};
@@ -17,6 +18,8 @@ struct ReportsPage {
     shell: Shell,
     reports: Vec<ReportRow>,
     next: Option<String>,
+    /// Set if the page ended before it was full: older reports were not compared yet.
+    searched_to: Option<OffsetDateTime>,
     links: Vec<ListLink>,
     filtered: bool,
     /// The number of reports in the list; absent on further pages, and if it is not known.
@@ -59,6 +62,7 @@ pub async fn render_page(
             .with_about(state.get("app").unwrap_or_default())
             .with_bar(bar),
         reports: found.items,
+        searched_to: found.searched_to,
         next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
         links: lists::list_links(&lists, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),

@@ -2,6 +2,7 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
+use time::OffsetDateTime;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
 
 /// Longer filters match nothing that is stored.
@@ -60,19 +61,35 @@ pub struct ReportQuery {
 
 problems!(Failures: InvalidParameter);
 
+/// A page of reports.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Page_ListedReport)]
+pub struct ReportListPage {
+    /// The entries of this page.
+    pub items: Vec<ReportRow>,
+    /// Cursor of the next page; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// Present if the page ended before it was full, because comparing the reports took long: every report that arrived at
+    /// this time or later was compared (RFC 3339). `next_cursor` goes on with older ones.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub searched_to: Option<OffsetDateTime>,
+}
+
 /// List reports
 ///
 /// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `symbols_missing`, `model` and `os_version` are
-/// compared report by report, without an index. A slow page ends early, with fewer entries or none, and `next_cursor` continues.
+/// compared report by report, without an index, and so is `version` without `app` or `group`. Such a page ends after two seconds, with fewer
+/// entries or none: `searched_to` says how far it looked, and `next_cursor` goes on from there. No report is left out or repeated.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
-    responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
+    responses((status = 200, description = "A page of reports.", body = ReportListPage), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_reports(
     State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
     Query(query): Query<ReportQuery>,
-) -> Result<Json<Page<ReportRow>>, Problem> {
+) -> Result<Json<ReportListPage>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let filter = build_filter(&access, query)?;
     let list = List::for_operation(access.tenant(), "list_reports", &filter);
@@ -81,7 +98,7 @@ pub async fn list_reports(
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = reports::list_reports(&mut tx, &filter, after.as_ref(), limit).await?;
     let next_cursor = found.next.map(|next| list.encode_cursor(&next.to_string()));
-    Ok(Json(Page { items: found.reports, next_cursor }))
+    Ok(Json(ReportListPage { items: found.reports, next_cursor, searched_to: found.searched_to }))
 }
 
 /// Counts the reports of a list, for its page.

@@ -4,10 +4,8 @@
 //! What lists, groups, searches and pages read is there, with the indexes and statistics of production. What they do not
 //! read is left out: devices of groups, and the places of bodies in object storage.
 
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::task::JoinSet;
+use crate::online::database::{Indexes, run, run_scripts};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use unslide_testkit::reports::Report;
 use unslide_tests::installation::TENANT;
 
@@ -44,7 +42,8 @@ pub async fn fill(url: &str, fill: Fill) {
     for one in &counted {
         one.drop(&mut database).await;
     }
-    days(url, fill, Arc::new(indexes)).await;
+    let days = (0..DAYS).map(|day| one_day(day, fill, &indexes).join(";\n"));
+    run_scripts(url, days.collect()).await;
     for day in 0..DAYS {
         run(&mut database, &attach(day)).await;
     }
@@ -58,61 +57,6 @@ pub async fn fill(url: &str, fill: Fill) {
     let tables =
         [&COUNTED[..], &["reports", "groups", "group_terms", "wanted_images", "waits", "report_bodies"]];
     run(&mut database, &format!("VACUUM (ANALYZE) {}", tables.concat().join(", "))).await;
-}
-
-async fn run(database: &mut PgConnection, statement: &str) {
-    let done = database.execute(AssertSqlSafe(statement.to_owned())).await;
-    done.unwrap_or_else(|error| panic!("{error}: {statement}"));
-}
-
-/// The keys and indexes of a table.
-struct Indexes {
-    table: &'static str,
-    /// Names and definitions.
-    constraints: Vec<(String, String)>,
-    indexes: Vec<(String, String)>,
-}
-
-impl Indexes {
-    async fn read(database: &mut PgConnection, table: &'static str) -> Indexes {
-        let constraints = "SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constraint
-             WHERE conrelid = $1::text::regclass AND contype IN ('p', 'u') ORDER BY conname";
-        let indexes =
-            "SELECT c.relname::text, substring(pg_get_indexdef(c.oid) FROM ' USING .*') FROM pg_index i
-             JOIN pg_class c ON c.oid = i.indexrelid
-             WHERE i.indrelid = $1::text::regclass AND NOT i.indisunique ORDER BY c.relname";
-        let mut read = async |question: &'static str| -> Vec<(String, String)> {
-            let rows = sqlx::query(question).bind(table).fetch_all(&mut *database).await.expect("an answer");
-            rows.iter().map(|row| (row.get(0), row.get(1))).collect()
-        };
-        Indexes { table, constraints: read(constraints).await, indexes: read(indexes).await }
-    }
-
-    async fn drop(&self, database: &mut PgConnection) {
-        for (name, _) in &self.constraints {
-            run(database, &format!("ALTER TABLE {} DROP CONSTRAINT {name}", self.table)).await;
-        }
-        for (name, _) in &self.indexes {
-            run(database, &format!("DROP INDEX {name}")).await;
-        }
-    }
-
-    /// What makes them again.
-    fn statements(&self) -> Vec<String> {
-        let table = self.table;
-        let constraints = self.constraints.iter();
-        let constraints =
-            constraints.map(|(name, is)| format!("ALTER TABLE {table} ADD CONSTRAINT {name} {is}"));
-        let indexes = self.indexes.iter().map(|(name, is)| format!("CREATE INDEX {name} ON {table}{is}"));
-        constraints.chain(indexes).collect()
-    }
-
-    /// What makes the same for a partition.
-    fn of_partition(&self, partition: &str) -> Vec<String> {
-        let constraints = self.constraints.iter().map(|(_, is)| format!("ALTER TABLE {partition} ADD {is}"));
-        let indexes = self.indexes.iter().map(|(_, is)| format!("CREATE INDEX ON {partition}{is}"));
-        constraints.chain(indexes).collect()
-    }
 }
 
 /// The partition of a day, and when it begins; 0 is yesterday.
@@ -136,34 +80,6 @@ async fn empty(database: &mut PgConnection) {
          END $$"
     );
     sqlx::raw_sql(AssertSqlSafe(statements)).execute(database).await.expect("emptied");
-}
-
-/// Stores all days, as many at once as there are cores.
-async fn days(url: &str, fill: Fill, indexes: Arc<Indexes>) {
-    let next = Arc::new(AtomicU64::new(0));
-    let mut workers = JoinSet::new();
-    for _ in 0..std::thread::available_parallelism().map_or(2, usize::from).min(8) {
-        let (url, next, indexes) = (url.to_owned(), Arc::clone(&next), Arc::clone(&indexes));
-        workers.spawn(async move {
-            let mut database = PgConnection::connect(&url).await.expect("PostgreSQL");
-            let settings = "SET timezone = 'UTC'; SET work_mem = '256MB'; SET maintenance_work_mem = '256MB'; \
-                 SET max_parallel_workers_per_gather = 0; SET max_parallel_maintenance_workers = 0";
-            sqlx::raw_sql(settings).execute(&mut database).await.expect("set");
-            loop {
-                let day = next.fetch_add(1, Ordering::Relaxed);
-                if day >= DAYS {
-                    break;
-                }
-                let statements = one_day(day, fill, &indexes).join(";\n");
-                // One transaction: what fills a table that it made needs no log.
-                let done = sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut database).await;
-                done.unwrap_or_else(|error| panic!("day {day}: {error}"));
-            }
-        });
-    }
-    while let Some(ended) = workers.join_next().await {
-        ended.expect("the days are stored");
-    }
 }
 
 /// The reports of a day, their keys and counts, and the images that they wait for.

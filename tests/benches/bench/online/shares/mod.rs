@@ -7,7 +7,7 @@ use crate::input::Input;
 use floods::{Dsym, FLOODS, Flood, Kind, Sender, Sizes};
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
@@ -17,11 +17,27 @@ use unslide_tests::installation::{Installation, TENANT};
 const NOISY: &str = "noisy";
 /// What it may send a second: what a tenant may without a limit of its own.
 const UNITS_PER_SECOND: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "2000");
-/// Connections that send the flood.
-const CONNECTIONS: u32 = 8;
+/// How the tenant floods, and when its neighbour sends, in seconds.
+#[derive(Clone, Copy)]
+struct Form {
+    connections: u32,
+    time: Duration,
+    /// The most requests that are accepted from a connection.
+    requests: u32,
+    moments: &'static [u64],
+}
+
+const WHOLE: Form = Form {
+    connections: 8,
+    time: Duration::from_secs(20),
+    requests: u32::MAX,
+    moments: &[0, 3, 7, 10, 13, 17],
+};
+/// Each flood, and no more of it than shows that it is accepted and done.
+const SHORT: Form = Form { connections: 1, requests: 2, moments: &[0], ..WHOLE };
 /// The time between two looks whether something is there.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The time between the neighbour's requests that wait for nothing but their answers.
+/// The time between the neighbour's requests that wait for nothing but their answers, and between looks at the work that is left.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 const FLOOD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
@@ -33,8 +49,7 @@ struct Neighbour<'a> {
 
 /// Prints the neighbour's waits alone and beside each flood.
 pub async fn print(input: &Input, full: bool) {
-    let (connections, flood_time, moments): (u32, u64, &[u64]) =
-        if full { (CONNECTIONS, 20, &[0, 3, 7, 10, 13, 17]) } else { (1, 1, &[0]) };
+    let form = if full { WHOLE } else { SHORT };
     let sizes = if full {
         Sizes { events: 300_000, stacks: 20_000, sources: 18_000, addresses: 9_000 }
     } else {
@@ -56,9 +71,9 @@ pub async fn print(input: &Input, full: bool) {
     let admin = Client::new(&installation.url, &admin);
     let noisy = Sender::prepare(installation.client(), admin, input, sizes).await;
     println!(
-        "\nA tenant floods with {connections} connections for {flood_time} s, at most {} units/s; seconds until what its \
-         neighbour sends at {moments:?} s is there",
-        UNITS_PER_SECOND.1
+        "\nA tenant floods with {} connections for {:?}, at most {} units/s; seconds until what its neighbour sends at {:?} s is \
+         there",
+        form.connections, form.time, UNITS_PER_SECOND.1, form.moments
     );
     // One report is there already.
     let (mut alone, mut accepted) = (None, 1);
@@ -67,16 +82,12 @@ pub async fn print(input: &Input, full: bool) {
         if alone.replace(flood.kind) != Some(flood.kind) {
             // Warm before anything counts.
             neighbour.wait(flood.kind, first + 900).await;
-            let waits = neighbour.waits(flood.kind, first + 800, moments).await;
+            let waits = neighbour.waits(flood.kind, first + 800, form).await;
             println!("  {}, alone: {}", what(flood.kind), texts(flood.kind, &waits));
         }
-        let over = AtomicBool::new(false);
-        let timer = async {
-            tokio::time::sleep(Duration::from_secs(flood_time)).await;
-            over.store(true, Ordering::Relaxed);
-        };
-        let sending = send(&noisy, flood, first * 1_000, connections, &over);
-        let (beside, sent, ()) = tokio::join!(neighbour.waits(flood.kind, first, moments), sending, timer);
+        let sending = send(&noisy, flood, first * 1_000, form);
+        let (beside, sent) = tokio::join!(neighbour.waits(flood.kind, first, form), sending);
+        assert!(sent > 0, "nothing of {} was accepted", flood.name);
         accepted += sent;
         println!("    beside {}: {}; {sent} accepted", flood.name, texts(flood.kind, &beside));
         let began = Instant::now();
@@ -111,17 +122,18 @@ fn texts(kind: Kind, waits: &[Duration]) -> String {
 
 impl Neighbour<'_> {
     /// Sends things at these seconds. Returns how long each took to be there.
-    async fn waits(&self, kind: Kind, first: u32, moments: &[u64]) -> Vec<Duration> {
+    async fn waits(&self, kind: Kind, first: u32, form: Form) -> Vec<Duration> {
         let begin = tokio::time::Instant::now();
         if kind == Kind::Answers {
-            let (mut waits, last) = (Vec::new(), moments.last().copied().unwrap_or(0) + 1);
-            while begin.elapsed() < Duration::from_secs(last) {
+            let mut waits = Vec::new();
+            let last = Duration::from_secs(form.moments.last().copied().unwrap_or(0));
+            while waits.is_empty() || begin.elapsed() < last {
                 waits.push(self.wait_answers(first).await);
                 tokio::time::sleep(ANSWER_INTERVAL).await;
             }
             return waits;
         }
-        let sends = (first..).zip(moments).map(|(number, moment)| async move {
+        let sends = (first..).zip(form.moments).map(|(number, moment)| async move {
             tokio::time::sleep_until(begin + Duration::from_secs(*moment)).await;
             self.wait(kind, number).await
         });
@@ -181,13 +193,16 @@ impl Neighbour<'_> {
 }
 
 /// Sends a flood until it is over. Returns how many reports, dSYMs or captures were accepted.
-async fn send(noisy: &Sender<'_>, flood: &Flood, first: u32, connections: u32, over: &AtomicBool) -> u32 {
-    let next = AtomicU32::new(first);
-    let connections = (0..connections).map(|_| async {
-        let mut accepted = 0;
-        while !over.load(Ordering::Relaxed) {
+async fn send(noisy: &Sender<'_>, flood: &Flood, first: u32, form: Form) -> u32 {
+    let (next, begin) = (AtomicU32::new(first), Instant::now());
+    let connections = (0..form.connections).map(|_| async {
+        let (mut accepted, mut requests) = (0, 0);
+        while begin.elapsed() < form.time && requests < form.requests {
             match flood.send(noisy, next.fetch_add(1, Ordering::Relaxed)).await {
-                Some(count) => accepted += count,
+                Some(count) => {
+                    accepted += count;
+                    requests += 1;
+                }
                 // A refused request is sent again after a while, as a device does.
                 None => tokio::time::sleep(POLL_INTERVAL).await,
             }
@@ -214,7 +229,7 @@ async fn wait_done(installation: &Installation, kind: Kind, accepted: u32) {
             return;
         }
         assert!(begin.elapsed() < FLOOD_TIMEOUT, "{count} instead of {wanted}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(ANSWER_INTERVAL).await;
     }
 }
 
