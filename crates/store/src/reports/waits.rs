@@ -10,7 +10,7 @@
 //! first. For the system's slots, which every report would hold, one lock represents all of them (see
 //! [`crate::wakes::system`]).
 
-use super::{Change, Effects, ImageUse, KeyRow};
+use super::{Arrival, Change, Effects, ImageUse, KeyRow};
 use crate::column::{DebugIdColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
@@ -58,8 +58,8 @@ pub(crate) async fn record_in_steps(
 }
 
 /// Returns the symbols that could not be fetched for a report.
-pub(super) fn list_unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
-    let failed = change.arrival.images.iter().filter(|image| image.failed);
+pub(super) fn list_unfetched(arrival: &Arrival) -> Vec<NeededSymbols> {
+    let failed = arrival.images.iter().filter(|image| image.failed);
     failed
         .map(|image| NeededSymbols { debug_id: image.debug_id, generation: 0, system: image.system })
         .collect()

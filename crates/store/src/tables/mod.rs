@@ -77,6 +77,12 @@ impl OwnedTable {
     pub const fn purged(name: &'static str) -> OwnedTable {
         OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }
     }
+
+    /// Declares a table with partitions that are dropped by their age.
+    #[must_use]
+    pub const fn dropped(name: &'static str) -> OwnedTable {
+        OwnedTable { age: RowAge::Dropped, ..OwnedTable::new(name) }
+    }
 }
 
 /// A column of the key by which rows are locked.
@@ -109,13 +115,14 @@ impl KeyColumn {
 /// The age that ends rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowAge {
-    /// No age of their own: they go with other rows, or because a person deletes them. The indexer ends those of reports
-    /// (see [`retention`](crate::retention)).
+    /// No age of their own: they go with other rows, or because a person deletes them.
     None,
     /// The retention of their tenant, by their day if they have one, else by the time of arrival.
     Retention,
     /// The table `purges` says which rows end, and their owner says when.
     Purged,
+    /// They lie in partitions by time, which are dropped as a whole.
+    Dropped,
 }
 
 /// The objects in storage that a row names.
