@@ -192,13 +192,12 @@ CREATE TABLE reports (
 CREATE INDEX reports_app ON reports (tenant, app, received_at, report_id, variant);
 CREATE INDEX reports_version ON reports (tenant, app, version, received_at, report_id, variant);
 CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id, variant) WHERE group_id IS NOT NULL;
+-- Events that a run of the app has sent, for the timeline of its session and the reports of a person; and among them
 -- KSCrash's reports of crashes: an error that the app survived is none.
-CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id)
-    WHERE run_id IS NOT NULL AND NOT metric_kit AND fatal;
+CREATE INDEX reports_run ON reports (tenant, run_id, (fatal AND NOT metric_kit), received_at, report_id, variant)
+    WHERE run_id IS NOT NULL;
 CREATE INDEX reports_process_identity ON reports (tenant, process_identity, app, (run_id IS NULL), received_at, report_id)
     WHERE process_identity IS NOT NULL AND NOT metric_kit AND fatal;
--- Events that a run of the app has sent, for the timeline of its session.
-CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
 CREATE INDEX reports_metric_kit ON reports (stored_at)
     WHERE metric_kit AND fatal AND same_crash_as IS NULL AND (run_id IS NOT NULL OR process_identity IS NOT NULL);
 -- The newest reports of a device.
@@ -220,7 +219,8 @@ CREATE TABLE waits (
     seen_generation bigint NOT NULL,
     PRIMARY KEY (tenant, debug_id, received_at, report_id, variant)
 ) PARTITION BY RANGE (received_at);
-CREATE INDEX waits_report ON waits (tenant, report_id, variant);
+-- The waits of a report. By its time first: ids would change a page each.
+CREATE INDEX waits_report ON waits (tenant, received_at, report_id, variant);
 SELECT unslide_protect('waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The same for system images, which every report has: by day, the reports are found by reports.system_images.

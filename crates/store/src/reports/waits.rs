@@ -237,7 +237,9 @@ pub(crate) async fn own_symbols(
         r#"SELECT w.report_id, w.variant, w.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
                   false AS "system!"
            FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
-           JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
+           JOIN waits w ON w.tenant = k.tenant AND w.received_at = k.received_at AND w.report_id = k.report_id
+                       AND w.variant = k.variant
            JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
            WHERE s.quality > 0 AND (NOT $4 OR s.generation > w.seen_generation)
            ORDER BY w.report_id, w.variant, w.debug_id"#,
