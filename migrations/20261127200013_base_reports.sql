@@ -1,3 +1,14 @@
+-- The months that keys of reports are stored under. A row is added when a month begins, and goes with its keys.
+CREATE TABLE report_key_months (
+    month    date PRIMARY KEY,
+    -- When the next one began: no key of this month was stored later. NULL for the month that keys are stored under now.
+    ended_at timestamptz
+);
+GRANT SELECT ON report_key_months TO unslide_service;
+
+CREATE FUNCTION unslide_key_month() RETURNS date
+LANGUAGE sql STABLE SET search_path = pg_catalog, public, pg_temp AS 'SELECT max(m.month) FROM report_key_months m';
+
 -- One row a report, for as long as a topic may bring it again. It fixes the moment (and so the partition) of a report,
 -- finds duplicates, is the row lock for revisions and answers by id.
 -- Variant 0 is the first report with this id; others with the same id and other bytes follow, flagged.
@@ -5,6 +16,9 @@ CREATE TABLE report_keys (
     tenant             text NOT NULL,
     report_id          uuid NOT NULL,
     variant            integer NOT NULL,
+    -- When the row was stored. All writers store under the same month, however old their reports are: so the primary key lets
+    -- one of them claim an id, and a month is dropped as a whole.
+    stored_month       date NOT NULL DEFAULT unslide_key_month(),
     -- SHA-256 of the report without our keys.
     content_hash       bytea NOT NULL CHECK (length(content_hash) = 32),
     -- The broker's time of the first arrival, never the device's.
@@ -35,21 +49,60 @@ CREATE TABLE report_keys (
     origin_partition   integer,
     origin_offset      bigint,
     origin_index       integer,
-    PRIMARY KEY (tenant, report_id, variant),
-    UNIQUE (tenant, report_id, content_hash)
-) PARTITION BY HASH (tenant, report_id);
+    PRIMARY KEY (tenant, report_id, variant, stored_month)
+) PARTITION BY LIST (stored_month);
+-- The others of an id by their bytes, however many there are.
+CREATE INDEX report_keys_further ON report_keys (tenant, report_id, content_hash) WHERE variant > 0;
 CREATE INDEX report_keys_requested ON report_keys (requested_at) WHERE requested_at IS NOT NULL;
 CREATE INDEX report_keys_pending ON report_keys (tenant, report_id, variant) WHERE ask_pending;
 CREATE INDEX report_keys_retry ON report_keys (retry_at) WHERE retry_at IS NOT NULL;
-CREATE INDEX report_keys_age ON report_keys (received_at);
-DO $$
-BEGIN
-    FOR i IN 0..15 LOOP
-        EXECUTE format('CREATE TABLE report_keys_%s PARTITION OF report_keys FOR VALUES WITH (MODULUS 16, REMAINDER %s)', i, i);
-        EXECUTE format('ALTER TABLE report_keys_%s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', i);
-    END LOOP;
-END $$;
 SELECT unslide_protect('report_keys', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Begins the month of a moment, unless it or a later one has begun. Writers hold the lock `key month` while they store keys, so
+-- that no two of them store under different months at the same time.
+CREATE FUNCTION unslide_key_month_begin(at timestamptz) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET timezone = 'UTC' SET lock_timeout = '2s' AS $$
+DECLARE
+    wanted date := date_trunc('month', at);
+    child text := 'report_keys_' || to_char(wanted, 'YYYYMM');
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true);
+    IF unslide_key_month() >= wanted THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
+    PERFORM pg_advisory_xact_lock(hashtextextended('key month', 0));
+    -- Another indexer may have begun it during the wait.
+    IF unslide_key_month() >= wanted THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE public.%I (LIKE public.report_keys INCLUDING ALL)', child);
+    EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', child);
+    EXECUTE format('ALTER TABLE public.report_keys ATTACH PARTITION public.%I FOR VALUES IN (%L)', child, wanted);
+    UPDATE report_key_months SET ended_at = at WHERE ended_at IS NULL;
+    INSERT INTO report_key_months (month) VALUES (wanted);
+    RETURN true;
+END $$;
+-- An installation begins its own when its indexer starts.
+SELECT unslide_key_month_begin('2026-11-01Z');
+
+-- Drops the months that ended before a moment, with their keys; returns their number. It gives up as `unslide_partitions_drop`
+-- does.
+CREATE FUNCTION unslide_key_months_drop(before timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s' AS $$
+DECLARE
+    gone date;
+    dropped integer := 0;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true);
+    PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
+    FOR gone IN SELECT m.month FROM report_key_months m WHERE m.ended_at < before LOOP
+        EXECUTE format('DROP TABLE public.%I', 'report_keys_' || to_char(gone, 'YYYYMM'));
+        DELETE FROM report_key_months WHERE month = gone;
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END $$;
 
 -- Further arrivals of a report that is there: other input records with the same bytes. Kept as long as the report's key.
 CREATE TABLE report_duplicates (
@@ -139,13 +192,12 @@ CREATE TABLE reports (
 CREATE INDEX reports_app ON reports (tenant, app, received_at, report_id, variant);
 CREATE INDEX reports_version ON reports (tenant, app, version, received_at, report_id, variant);
 CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id, variant) WHERE group_id IS NOT NULL;
+-- Events that a run of the app has sent, for the timeline of its session and the reports of a person; and among them
 -- KSCrash's reports of crashes: an error that the app survived is none.
-CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id)
-    WHERE run_id IS NOT NULL AND NOT metric_kit AND fatal;
+CREATE INDEX reports_run ON reports (tenant, run_id, (fatal AND NOT metric_kit), received_at, report_id, variant)
+    WHERE run_id IS NOT NULL;
 CREATE INDEX reports_process_identity ON reports (tenant, process_identity, app, (run_id IS NULL), received_at, report_id)
     WHERE process_identity IS NOT NULL AND NOT metric_kit AND fatal;
--- Events that a run of the app has sent, for the timeline of its session.
-CREATE INDEX reports_session ON reports (tenant, run_id, received_at, report_id, variant) WHERE run_id IS NOT NULL;
 CREATE INDEX reports_metric_kit ON reports (stored_at)
     WHERE metric_kit AND fatal AND same_crash_as IS NULL AND (run_id IS NOT NULL OR process_identity IS NOT NULL);
 -- The newest reports of a device.
@@ -167,7 +219,8 @@ CREATE TABLE waits (
     seen_generation bigint NOT NULL,
     PRIMARY KEY (tenant, debug_id, received_at, report_id, variant)
 ) PARTITION BY RANGE (received_at);
-CREATE INDEX waits_report ON waits (tenant, report_id, variant);
+-- The waits of a report. By its time first: ids would change a page each.
+CREATE INDEX waits_report ON waits (tenant, received_at, report_id, variant);
 SELECT unslide_protect('waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- The same for system images, which every report has: by day, the reports are found by reports.system_images.
@@ -253,5 +306,4 @@ CREATE TABLE wanted_images (
 SELECT unslide_protect('wanted_images', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 INSERT INTO purges (target, key, at_column) VALUES
-    ('report_keys', 'tenant, report_id, variant', 'received_at'),
     ('report_duplicates', 'tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index', 'received_at');

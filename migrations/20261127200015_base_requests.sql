@@ -39,7 +39,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     CROSS JOIN LATERAL (
         SELECT f.report_id FROM (
             (SELECT o.received_at, o.report_id FROM reports o
-             WHERE o.tenant = m.tenant AND o.app = m.app AND NOT o.metric_kit AND o.fatal
+             WHERE o.tenant = m.tenant AND o.app = m.app AND (o.fatal AND NOT o.metric_kit) IS TRUE
                AND o.run_id = m.run_id
                AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days)
                                      AND m.received_at + make_interval(days => apart_days)

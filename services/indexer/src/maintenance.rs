@@ -104,6 +104,9 @@ async fn run_once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bo
     if made > 0 {
         tracing::info!(tables = made, "made tables for the days ahead");
     }
+    if partitions::begin_key_month(store).await? {
+        tracing::info!("began a month of report keys");
+    }
     metrics.undeleted_objects.set(segments::count_undeleted(store).await?);
     for (stage, oldest) in dead_letters::oldest_by_stage(store).await? {
         metrics.set_oldest_dead_letter(stage, oldest.map(|at| now - at));
@@ -127,8 +130,11 @@ async fn forget_expired(store: &Store, settings: &Settings) -> Result<(), MoveEr
     let remembered = now - time::Duration::days(settings.remember_days.into());
     let mut failed = Ok(());
     for (what, done) in [
-        ("keys of reports", partitions::purge_keys(store, remembered).await),
-        ("dead letters", dead_letters::purge_dead_letters(store, now - DEAD_LETTER_RETENTION).await),
+        ("keys of reports", partitions::drop_keys(store, remembered).await.map(drop)),
+        (
+            "dead letters",
+            dead_letters::purge_dead_letters(store, now - DEAD_LETTER_RETENTION).await.map(drop),
+        ),
     ] {
         if let Err(error) = done {
             tracing::warn!(

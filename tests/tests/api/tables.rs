@@ -135,6 +135,18 @@ async fn the_ages_and_the_rows_that_outlive_their_tenant_are_those_of_the_databa
     let purged = declared.iter().filter(|table| matches!(table.age, RowAge::Purged | RowAge::KeptFor(_)));
     assert_eq!(purged.map(|table| table.name.to_owned()).collect::<BTreeSet<_>>(), purges);
 
+    // Sessions and payloads end by the retention of their tenant, and the partition of a day once no tenant keeps it.
+    let parents = database.rows(
+        "SELECT relname::text FROM pg_class WHERE relkind = 'p' AND relnamespace = 'public'::regnamespace",
+    );
+    let parents: BTreeSet<String> = parents.await.iter().map(|row| row.get(0)).collect();
+    let by_age = |age: RowAge| {
+        declared.iter().filter(move |table| table.age == age).map(|table| table.name.to_owned())
+    };
+    let dropped: BTreeSet<String> = by_age(RowAge::Dropped).collect();
+    let kept: BTreeSet<String> = by_age(RowAge::Retention).collect();
+    assert_eq!(parents.difference(&kept).cloned().collect::<BTreeSet<_>>(), dropped);
+
     let stays = database
         .rows("SELECT relation, stays FROM unslide_tenant_tables() WHERE stays <> 'false' ORDER BY relation")
         .await;

@@ -175,12 +175,13 @@ pub async fn list_session_reports(
 ) -> Result<Vec<PersonReport>> {
     let (connection, tenant, _) = tx.parts();
     let runs: Vec<Uuid> = sessions.iter().map(|session| session.run).collect();
-    // The newest of each session, by the index, and the newest of these.
+    // The newest crashes and the newest other reports of each session, by the index, and the newest of these.
     let rows: Vec<SessionReport> = sqlx::query_as(AssertSqlSafe(format!(
         "SELECT {REPORT_COLUMNS}, r.place
          FROM (SELECT o.*, n.place
-               FROM unnest($2::uuid[]) WITH ORDINALITY AS n (run, place) CROSS JOIN LATERAL
-                    (SELECT * FROM reports WHERE tenant = $1 AND run_id = n.run
+               FROM unnest($2::uuid[]) WITH ORDINALITY AS n (run, place)
+               CROSS JOIN (VALUES (true), (false)) AS c (is_crash) CROSS JOIN LATERAL
+                    (SELECT * FROM reports WHERE tenant = $1 AND run_id = n.run AND (fatal AND NOT metric_kit) = c.is_crash
                      ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $5) o) r
          WHERE $3::text IS NULL OR r.app = $3
          ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"

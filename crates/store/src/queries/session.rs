@@ -193,10 +193,14 @@ async fn report_events(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<
     let rows = sqlx::query_as!(
         ReportEvent,
         r#"SELECT at AS "at!", id AS "id!", variant AS "variant!: U32", version AS "version!", type AS "kind!", title
-           FROM (SELECT coalesce(device_time, received_at) AS at, report_id::text AS id, variant, version, type, title
-                 FROM reports
-                 WHERE tenant = $1 AND run_id = $3 AND app = $2
-                 ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) r
+           FROM (SELECT coalesce(o.device_time, o.received_at) AS at, o.report_id::text AS id, o.variant, o.version, o.type,
+                        o.title
+                 -- The order of the index: crashes and other reports.
+                 FROM (VALUES (true), (false)) AS c (is_crash) CROSS JOIN LATERAL
+                      (SELECT * FROM reports
+                       WHERE tenant = $1 AND run_id = $3 AND (fatal AND NOT metric_kit) = c.is_crash AND app = $2
+                       ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) o
+                 ORDER BY o.received_at DESC, o.report_id DESC, o.variant DESC LIMIT $4) r
            WHERE $5::timestamptz IS NULL OR (at, $6::text, id, variant) > ($5, $7::text, $8::text, $9::integer)
            ORDER BY at, id, variant LIMIT $10"#,
         tenant,

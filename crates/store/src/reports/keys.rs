@@ -77,92 +77,148 @@ macro_rules! lock_keys {
     };
 }
 
+/// The key of a report, as it is stored if the report is new.
+pub(super) struct NewKey<'a> {
+    pub(super) report_id: ReportId,
+    pub(super) content_hash: ContentHash,
+    pub(super) received_at: OffsetDateTime,
+    /// The newest revision of the batch.
+    pub(super) revision: u32,
+    /// Symbols that could not be fetched, and that are retried by the clock.
+    pub(super) retry: Vec<NeededSymbols>,
+    /// The input record that brought the report first, if this is it.
+    pub(super) origin: Option<&'a ReportOrigin>,
+}
+
+impl NewKey<'_> {
+    fn content(&self) -> (ReportId, ContentHash) {
+        (self.report_id, self.content_hash)
+    }
+}
+
 /// Inserts the missing keys and locks all, in the order of `wanted`, which is sorted by id, has those of one
 /// id in the order of the log, and names each pair once: variants get the same numbers however the log is cut
 /// into batches. If an id comes with other bytes than before, both reports are kept, the later one as the
 /// next variant, and all of that id are flagged.
-pub(super) async fn insert_and_lock(
-    tx: &mut TenantTx,
-    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<Vec<KeyRow>> {
+///
+/// A key that is inserted has its final values already. The returned row is that of a report without a revision.
+pub(super) async fn insert_and_lock(tx: &mut TenantTx, wanted: &[NewKey<'_>]) -> Result<Vec<KeyRow>> {
+    hold_month(tx).await?;
     let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
-    let of = |rows: Vec<KeyRow>| rows.into_iter().map(|row| ((row.report_id, row.content_hash), row));
-    let not_in = |found: &BTreeMap<_, _>, reports: &[(ReportId, ContentHash, OffsetDateTime)]| {
-        reports.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect::<Vec<_>>()
+    // A key that this transaction has made stays one of a report without a revision.
+    let add = |found: &mut BTreeMap<(ReportId, ContentHash), KeyRow>, rows: Vec<KeyRow>| {
+        for row in rows {
+            found.entry((row.report_id, row.content_hash)).or_insert(row);
+        }
     };
-    found.extend(of(insert_first_variants(tx, wanted).await?));
-    let known = not_in(&found, wanted);
+    let mut firsts: Vec<(&NewKey<'_>, u32)> = wanted.iter().map(|key| (key, 0)).collect();
+    firsts.dedup_by_key(|(key, _)| key.report_id);
+    add(&mut found, insert_keys(tx, &firsts).await?);
+    let known: Vec<&NewKey<'_>> = wanted.iter().filter(|key| !found.contains_key(&key.content())).collect();
     if !known.is_empty() {
-        found.extend(of(lock_wanted(tx, &known).await?));
+        add(&mut found, lock_wanted(tx, &known).await?);
     }
-    let new = not_in(&found, &known);
+    let new: Vec<&NewKey<'_>> =
+        known.iter().filter(|key| !found.contains_key(&key.content())).copied().collect();
     if !new.is_empty() {
         // While the first variants are locked, no other transaction adds one. Variants that were added during
         // the wait exist now.
-        found.extend(of(lock_wanted(tx, &new).await?));
-        let new = not_in(&found, &new);
-        found.extend(of(insert_further_variants(tx, &new).await?));
+        add(&mut found, lock_wanted(tx, &new).await?);
+        let new: Vec<&NewKey<'_>> =
+            new.into_iter().filter(|key| !found.contains_key(&key.content())).collect();
+        add(&mut found, insert_further_variants(tx, &new).await?);
     }
     wanted
         .iter()
-        .map(|(id, hash, _)| {
+        .map(|key| {
             found
-                .remove(&(*id, *hash))
+                .remove(&key.content())
                 .ok_or_else(|| StoreError::corrupt("report_keys", "a key that vanished"))
         })
         .collect()
 }
 
-/// Makes the first variant of each id that has none, and returns those that it made.
-async fn insert_first_variants(
-    tx: &mut TenantTx,
-    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<Vec<KeyRow>> {
-    let mut first_of_id = wanted.to_vec();
-    first_of_id.dedup_by_key(|(id, ..)| *id);
-    let ids: Vec<Uuid> = first_of_id.iter().map(|(id, ..)| id.uuid()).collect();
-    let hashes: Vec<Vec<u8>> = first_of_id.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
-    let times: Vec<OffsetDateTime> = first_of_id.iter().map(|(.., at)| *at).collect();
-    let (connection, tenant, _) = tx.parts();
+/// Keeps the month that keys are stored under until the transaction ends: all transactions that store keys at the same
+/// time store them in one partition, whose primary key lets one of them claim an id. Keys of earlier months are
+/// committed, so that the next statement sees them.
+async fn hold_month(tx: &mut TenantTx) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('key month', 0))")
+        .execute(tx.parts().0)
+        .await?;
+    Ok(())
+}
+
+/// Inserts keys under these variants, and returns those that it made: not the variants that are there, nor the
+/// bytes of a further variant that is there.
+async fn insert_keys(tx: &mut TenantTx, keys: &[(&NewKey<'_>, u32)]) -> Result<Vec<KeyRow>> {
+    let ids: Vec<Uuid> = keys.iter().map(|(key, _)| key.report_id.uuid()).collect();
+    let variants: Vec<i32> = keys.iter().map(|(_, variant)| to_row32(*variant)).collect();
+    let hashes: Vec<Vec<u8>> = keys.iter().map(|(key, _)| key.content_hash.0.to_vec()).collect();
+    let times: Vec<OffsetDateTime> = keys.iter().map(|(key, _)| key.received_at).collect();
+    let revisions: Vec<i32> = keys.iter().map(|(key, _)| to_row32(key.revision)).collect();
+    let needs: Vec<Option<Value>> = keys.iter().map(|(key, _)| encode_needs(&key.retry)).collect();
+    let origins = OriginColumns::from_origins(keys.iter().map(|(key, _)| key.origin));
+    let (connection, tenant, now) = tx.parts();
     let made = sqlx::query!(
-        r#"INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
-         SELECT $1, w.report_id, 0, w.content_hash, w.received_at, 0
-         FROM unnest($2::uuid[], $3::bytea[], $4::timestamptz[]) AS w (report_id, content_hash, received_at)
-         ORDER BY w.report_id, w.received_at
-         ON CONFLICT DO NOTHING
-         RETURNING report_id AS "report_id: ReportIdColumn", content_hash AS "content_hash: HashColumn", received_at"#,
+        r#"INSERT INTO report_keys (tenant, report_id, variant, stored_month, content_hash, received_at, latest_revision,
+                                    conflicted, retry_needs, retry_at, origin_topic, origin_partition, origin_offset,
+                                    origin_index)
+           SELECT $1, w.report_id, w.variant, (SELECT unslide_key_month()), w.content_hash, w.received_at, w.revision, w.variant > 0,
+                  w.retry_needs, CASE WHEN w.retry_needs IS NOT NULL THEN $8::timestamptz END, w.origin_topic,
+                  w.origin_partition, w.origin_offset, w.origin_index
+           FROM unnest($2::uuid[], $3::integer[], $4::bytea[], $5::timestamptz[], $6::integer[], $7::jsonb[], $9::text[],
+                       $10::integer[], $11::bigint[], $12::integer[])
+                AS w (report_id, variant, content_hash, received_at, revision, retry_needs, origin_topic, origin_partition,
+                      origin_offset, origin_index)
+           WHERE NOT EXISTS (SELECT FROM report_keys k
+                             WHERE k.tenant = $1 AND k.report_id = w.report_id AND k.variant = w.variant)
+             AND NOT EXISTS (SELECT FROM report_keys k
+                             WHERE k.tenant = $1 AND k.report_id = w.report_id AND k.variant > 0
+                               AND k.content_hash = w.content_hash)
+           ORDER BY w.report_id, w.variant
+           ON CONFLICT DO NOTHING
+           RETURNING report_id AS "report_id: ReportIdColumn", variant AS "variant: U32",
+                     content_hash AS "content_hash: HashColumn", received_at"#,
         tenant,
         &ids,
+        &variants,
         &hashes,
-        &times
+        &times,
+        &revisions,
+        &needs as &[Option<Value>],
+        now + RETRY_BACKOFFS[0],
+        &origins.topics as &[Option<String>],
+        &origins.partitions as &[Option<i32>],
+        &origins.offsets as &[Option<i64>],
+        &origins.indexes as &[Option<i32>]
     )
     .fetch_all(connection)
     .await?;
     Ok(made
         .into_iter()
-        .map(|row| KeyRow::new(row.report_id.into(), 0, row.content_hash.into(), row.received_at))
+        .map(|row| {
+            KeyRow::new(row.report_id.into(), row.variant.into(), row.content_hash.into(), row.received_at)
+        })
         .collect())
 }
 
 /// Adds reports that came under the id of other reports, and flags those ids. The first variants have to be
 /// locked.
-async fn insert_further_variants(
-    tx: &mut TenantTx,
-    new: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<Vec<KeyRow>> {
+async fn insert_further_variants(tx: &mut TenantTx, new: &[&NewKey<'_>]) -> Result<Vec<KeyRow>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     let mut variants = next_variants(tx, new).await?;
-    let number = |(id, hash, at): &(ReportId, ContentHash, OffsetDateTime)| {
-        let next = variants.entry(*id).or_default();
+    let number = |key: &&'_ NewKey<'_>| {
+        let next = variants.entry(key.report_id).or_default();
         let variant = *next;
         *next += 1;
-        KeyRow::new(*id, variant, *hash, *at)
+        variant
     };
-    let rows: Vec<KeyRow> = new.iter().map(number).collect();
-    insert_variants(tx, &rows).await?;
-    let ids: Vec<Uuid> = new.iter().map(|(id, ..)| id.uuid()).collect();
+    let numbers: Vec<u32> = new.iter().map(number).collect();
+    let numbered: Vec<(&NewKey<'_>, u32)> = new.iter().copied().zip(numbers).collect();
+    let rows = insert_keys(tx, &numbered).await?;
+    let ids: Vec<Uuid> = new.iter().map(|key| key.report_id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys SET conflicted = true
@@ -175,42 +231,18 @@ async fn insert_further_variants(
     Ok(rows)
 }
 
-async fn insert_variants(tx: &mut TenantTx, rows: &[KeyRow]) -> Result<()> {
-    let (ids, variants): (Vec<Uuid>, Vec<i32>) = rows.iter().map(KeyRow::row_key).unzip();
-    let hashes: Vec<Vec<u8>> = rows.iter().map(|row| row.content_hash.0.to_vec()).collect();
-    let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
-    let (connection, tenant, _) = tx.parts();
-    // Each id's first variant is locked: no other transaction takes these numbers.
-    sqlx::query!(
-        "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision, conflicted)
-         SELECT $1, w.report_id, w.variant, w.content_hash, w.received_at, 0, true
-         FROM unnest($2::uuid[], $3::integer[], $4::bytea[], $5::timestamptz[])
-              AS w (report_id, variant, content_hash, received_at)",
-        tenant,
-        &ids,
-        &variants,
-        &hashes,
-        &times
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
 /// Locks the existing keys of these reports, in the order of id and variant, and the first variant of each
 /// id: only its holder adds variants. All other variants of an id stay unlocked.
-async fn lock_wanted(
-    tx: &mut TenantTx,
-    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<Vec<KeyRow>> {
-    let ids: Vec<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
-    let hashes: Vec<Vec<u8>> = wanted.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
+async fn lock_wanted(tx: &mut TenantTx, wanted: &[&NewKey<'_>]) -> Result<Vec<KeyRow>> {
+    let ids: Vec<Uuid> = wanted.iter().map(|key| key.report_id.uuid()).collect();
+    let hashes: Vec<Vec<u8>> = wanted.iter().map(|key| key.content_hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
     Ok(lock_keys!(
         "(SELECT w.report_id, 0 AS variant FROM unnest($2::uuid[]) AS w (report_id)
                  UNION
                  SELECT h.report_id, h.variant FROM unnest($2::uuid[], $3::bytea[]) AS w (report_id, content_hash)
-                 JOIN report_keys h ON h.tenant = $1 AND h.report_id = w.report_id AND h.content_hash = w.content_hash
+                 JOIN report_keys h ON h.tenant = $1 AND h.report_id = w.report_id AND h.variant > 0
+                                   AND h.content_hash = w.content_hash
                 ) AS p
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = p.report_id AND k.variant = p.variant",
         tenant,
@@ -222,11 +254,8 @@ async fn lock_wanted(
 }
 
 /// Returns the number that the next variant of each of these ids gets.
-async fn next_variants(
-    tx: &mut TenantTx,
-    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
-) -> Result<BTreeMap<ReportId, u32>> {
-    let ids: BTreeSet<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
+async fn next_variants(tx: &mut TenantTx, wanted: &[&NewKey<'_>]) -> Result<BTreeMap<ReportId, u32>> {
+    let ids: BTreeSet<Uuid> = wanted.iter().map(|key| key.report_id.uuid()).collect();
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -261,7 +290,30 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Re
     .await?)
 }
 
-/// The key of a report with a new revision.
+fn encode_needs(needs: &[NeededSymbols]) -> Option<Value> {
+    (!needs.is_empty()).then(|| json!(needs))
+}
+
+/// The origins of keys, column by column.
+struct OriginColumns {
+    topics: Vec<Option<String>>,
+    partitions: Vec<Option<i32>>,
+    offsets: Vec<Option<i64>>,
+    indexes: Vec<Option<i32>>,
+}
+
+impl OriginColumns {
+    fn from_origins<'a>(origins: impl Iterator<Item = Option<&'a ReportOrigin>> + Clone) -> OriginColumns {
+        OriginColumns {
+            topics: origins.clone().map(|origin| origin.map(|o| truncate_name(&o.topic))).collect(),
+            partitions: origins.clone().map(|origin| origin.map(|o| o.partition)).collect(),
+            offsets: origins.clone().map(|origin| origin.map(|o| o.offset)).collect(),
+            indexes: origins.map(|origin| origin.map(|o| o.index)).collect(),
+        }
+    }
+}
+
+/// A key that is there, and the new revision of its report.
 pub(super) struct Advance<'a> {
     pub(super) report_id: ReportId,
     pub(super) variant: u32,
@@ -283,13 +335,8 @@ pub(super) async fn record_revisions(tx: &mut TenantTx, advanced: &[Advance<'_>]
     let variants: Vec<i32> = advanced.iter().map(|a| to_row32(a.variant)).collect();
     let revisions: Vec<i32> = advanced.iter().map(|a| to_row32(a.revision)).collect();
     let pending: Vec<bool> = advanced.iter().map(|a| a.ask_pending).collect();
-    let needs: Vec<Option<Value>> =
-        advanced.iter().map(|a| (!a.retry.is_empty()).then(|| json!(a.retry))).collect();
-    let topics: Vec<Option<String>> =
-        advanced.iter().map(|a| a.origin.map(|origin| truncate_name(&origin.topic))).collect();
-    let partitions: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.partition)).collect();
-    let offsets: Vec<Option<i64>> = advanced.iter().map(|a| a.origin.map(|o| o.offset)).collect();
-    let indexes: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.index)).collect();
+    let needs: Vec<Option<Value>> = advanced.iter().map(|a| encode_needs(&a.retry)).collect();
+    let origins = OriginColumns::from_origins(advanced.iter().map(|a| a.origin));
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
@@ -317,10 +364,10 @@ pub(super) async fn record_revisions(tx: &mut TenantTx, advanced: &[Advance<'_>]
         &revisions,
         &pending,
         &needs as &[Option<Value>],
-        &topics as &[Option<String>],
-        &partitions as &[Option<i32>],
-        &offsets as &[Option<i64>],
-        &indexes as &[Option<i32>]
+        &origins.topics as &[Option<String>],
+        &origins.partitions as &[Option<i32>],
+        &origins.offsets as &[Option<i64>],
+        &origins.indexes as &[Option<i32>]
     )
     .execute(connection)
     .await?;

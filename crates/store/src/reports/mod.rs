@@ -297,8 +297,15 @@ impl<'a> Change<'a> {
 impl<'a> Change<'a> {
     /// Makes the change for a report that comes for the first time, and locks its key.
     pub(crate) async fn for_first_arrival(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
-        let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
-        let key = keys::insert_and_lock(tx, &wanted).await?[0];
+        let new = keys::NewKey {
+            report_id: arrival.report_id,
+            content_hash: arrival.content_hash,
+            received_at: arrival.received_at,
+            revision: arrival.revision,
+            retry: Vec::new(),
+            origin: arrival.origin.as_ref(),
+        };
+        let key = keys::insert_and_lock(tx, &[new]).await?[0];
         Ok(Change { key, arrival, came: arrival, place: 0, weight: 1, previous: None })
     }
 }

@@ -1,4 +1,4 @@
-//! Day partitions: made ahead, dropped when their reports are old enough.
+//! Partitions: days of reports, made ahead, and months of their keys. They are dropped when they are old enough.
 
 use crate::purge;
 use crate::{Result, Store, TenantTx};
@@ -14,7 +14,7 @@ pub async fn ensure_partitions(store: &Store, first: Date, last: Date) -> Result
 
 /// Drops every day before `before`, with its reports, bodies and waits for symbols of apps. Returns the number
 /// of dropped tables.
-/// The reports' keys stay (see [`purge_keys`]), so that a replay does not bring the reports back.
+/// The reports' keys stay (see [`drop_keys`]), so that a replay does not bring the reports back.
 pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
     Ok(sqlx::query_scalar!(r#"SELECT unslide_partitions_drop($1) AS "dropped!""#, before)
         .fetch_one(store.pool())
@@ -34,9 +34,18 @@ pub async fn list_days(tx: &mut TenantTx) -> Result<Vec<Date>> {
     .await?)
 }
 
-/// Deletes the keys of reports that arrived before `before`, and their duplicates; `before` has to be before
-/// any record that a topic still has. Returns the number of keys removed.
-pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<u64> {
+/// Begins the month that keys of reports are stored under from now on. Returns false if it has begun before.
+pub async fn begin_key_month(store: &Store) -> Result<bool> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_key_month_begin($1) AS "began!""#, store.now())
+        .fetch_one(store.pool())
+        .await?)
+}
+
+/// Drops the months of keys that ended before `before`, and deletes duplicates of reports that arrived before it. `before`
+/// has to be before any record that a topic still has. Returns the number of months.
+pub async fn drop_keys(store: &Store, before: OffsetDateTime) -> Result<i32> {
     purge::rows_before(store, "report_duplicates", before).await?;
-    purge::rows_before(store, "report_keys", before).await
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_key_months_drop($1) AS "dropped!""#, before)
+        .fetch_one(store.pool())
+        .await?)
 }

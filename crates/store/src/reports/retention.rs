@@ -1,5 +1,5 @@
 //! How long a tenant's reports are kept. Their keys stay longer, so that a replay does not bring them
-//! back (see [`crate::partitions::purge_keys`]).
+//! back (see [`crate::partitions::drop_keys`]).
 
 use super::rollups::HOUR_COUNTS_RETENTION;
 use crate::number::to_row32;

@@ -63,9 +63,6 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     wakes::system::lock_out_publishers(tx).await?;
     lock_out_merges(tx).await?;
     let reports = by_report(&arrivals);
-    let wanted: Vec<_> =
-        reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
-    let keys = keys::insert_and_lock(tx, &wanted).await?;
     let with_signals = arrivals.iter().filter(|arrival| arrival.facts.signal().is_some());
     let apps: BTreeSet<String> =
         with_signals.map(|arrival| rows::truncate_name(&arrival.facts.app)).collect();
@@ -78,6 +75,8 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     let mut erased = persons::find_erased(tx, &persons.collect::<Vec<ArrivedPerson>>()).await?;
     erased.extend(key_erasures::find_erased(tx, &list_keyed(&arrivals)).await?);
     let mut batch = Batch::from_arrivals(arrivals, signals, erased);
+    let new: Vec<_> = reports.iter().map(|report| batch.build_key(report, keep_from)).collect();
+    let keys = keys::insert_and_lock(tx, &new).await?;
     for (key, (_, places)) in keys.into_iter().zip(reports) {
         batch.decide_outcomes(key, &places, keep_from);
     }
@@ -115,8 +114,11 @@ fn list_keyed(arrivals: &[&Arrival]) -> Vec<KeyedArrival> {
     keyed.collect()
 }
 
+/// A report, by its id and content, and the indexes of its arrivals.
+type ReportPlaces = ((ReportId, ContentHash), Vec<usize>);
+
 /// Returns the indexes of the arrivals of each report, in the order in which the reports' keys are locked.
-fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
+fn by_report(arrivals: &[&Arrival]) -> Vec<ReportPlaces> {
     let mut reports: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
         reports.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
@@ -156,6 +158,34 @@ impl<'a> Batch<'a> {
         Batch { arrivals, stored, changes, remembered, firsts, signals, erased, rounder }
     }
 
+    /// Builds the key that a report gets if it is new.
+    fn build_key(
+        &self,
+        ((report_id, content_hash), places): &ReportPlaces,
+        keep_from: Option<OffsetDateTime>,
+    ) -> keys::NewKey<'a> {
+        let received_at = self.arrivals[places[0]].received_at;
+        let arrivals = || places.iter().map(|place| self.arrivals[*place]);
+        let revision = arrivals().map(|arrival| arrival.revision).max().unwrap_or_default();
+        let is_kept = keep_from.is_none_or(|from| received_at >= from)
+            && places.iter().all(|place| self.find_refusal(*place).is_none());
+        let newest = arrivals().find(|arrival| arrival.revision == revision).filter(|_| is_kept);
+        keys::NewKey {
+            report_id: *report_id,
+            content_hash: *content_hash,
+            received_at,
+            revision,
+            retry: newest.map(waits::list_unfetched).unwrap_or_default(),
+            origin: self.find_origin(places),
+        }
+    }
+
+    /// Returns the origin of a report, if the batch has its first revision.
+    fn find_origin(&self, places: &[usize]) -> Option<&'a ReportOrigin> {
+        let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
+        first.and_then(|arrival| arrival.origin.as_ref())
+    }
+
     /// Decides on the arrivals of one report.
     fn decide_outcomes(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
@@ -164,8 +194,7 @@ impl<'a> Batch<'a> {
         let refused = places.iter().filter(|_| is_new).find_map(|place| self.find_refusal(*place));
         let mut latest = key.latest_revision;
         let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
-        let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
-        if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
+        if let Some(origin) = self.find_origin(places) {
             self.firsts.insert(key.report_and_variant(), origin);
         }
         for place in places.iter().copied() {
@@ -225,29 +254,28 @@ impl<'a> Batch<'a> {
         drops
     }
 
-    /// Returns the changes of the keys. `needs` are the newer symbols that each change lacks.
+    /// Returns the changes of the keys that are there: one that this batch made has its values already, unless a
+    /// question is put off. `needs` are the newer symbols that each change lacks.
     fn collect_advances(&self, needs: &[Vec<NeededSymbols>], effects: Effects) -> Vec<keys::Advance<'a>> {
         let deferred = effects == Effects::Deferred;
         let changed = self.changes.iter().zip(needs).map(|(change, needs)| {
-            let retry = waits::list_unfetched(change);
-            keys::Advance {
-                report_id: change.key.report_id,
-                variant: change.key.variant,
-                revision: change.arrival.revision,
-                ask_pending: deferred && !(needs.is_empty() && retry.is_empty()),
+            let retry = waits::list_unfetched(change.arrival);
+            let ask_pending = deferred && !(needs.is_empty() && retry.is_empty());
+            (&change.key, change.arrival.revision, ask_pending, retry)
+        });
+        let remembered = self.remembered.iter().map(|(key, revision)| (key, *revision, false, Vec::new()));
+        let advances =
+            changed.chain(remembered).filter(|(key, _, pending, _)| *pending || key.latest_revision > 0);
+        advances
+            .map(|(key, revision, ask_pending, retry)| keys::Advance {
+                report_id: key.report_id,
+                variant: key.variant,
+                revision,
+                ask_pending,
                 retry,
-                origin: self.firsts.get(&change.key.report_and_variant()).copied(),
-            }
-        });
-        let remembered = self.remembered.iter().map(|(key, revision)| keys::Advance {
-            report_id: key.report_id,
-            variant: key.variant,
-            revision: *revision,
-            ask_pending: false,
-            retry: Vec::new(),
-            origin: self.firsts.get(&key.report_and_variant()).copied(),
-        });
-        changed.chain(remembered).collect()
+                origin: self.firsts.get(&key.report_and_variant()).copied(),
+            })
+            .collect()
     }
 
     /// Requests the changed reports again that lack newer symbols.

@@ -10,7 +10,7 @@
 //! first. For the system's slots, which every report would hold, one lock represents all of them (see
 //! [`crate::wakes::system`]).
 
-use super::{Change, Effects, ImageUse, KeyRow};
+use super::{Arrival, Change, Effects, ImageUse, KeyRow};
 use crate::column::{DebugIdColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
@@ -58,8 +58,8 @@ pub(crate) async fn record_in_steps(
 }
 
 /// Returns the symbols that could not be fetched for a report.
-pub(super) fn list_unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
-    let failed = change.arrival.images.iter().filter(|image| image.failed);
+pub(super) fn list_unfetched(arrival: &Arrival) -> Vec<NeededSymbols> {
+    let failed = arrival.images.iter().filter(|image| image.failed);
     failed
         .map(|image| NeededSymbols { debug_id: image.debug_id, generation: 0, system: image.system })
         .collect()
@@ -237,7 +237,9 @@ pub(crate) async fn own_symbols(
         r#"SELECT w.report_id, w.variant, w.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
                   false AS "system!"
            FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
-           JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
+           JOIN waits w ON w.tenant = k.tenant AND w.received_at = k.received_at AND w.report_id = k.report_id
+                       AND w.variant = k.variant
            JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
            WHERE s.quality > 0 AND (NOT $4 OR s.generation > w.seen_generation)
            ORDER BY w.report_id, w.variant, w.debug_id"#,

@@ -170,7 +170,8 @@ async fn clear_requests(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
                FROM unnest($2::uuid[], $3::integer[]) AS c (report_id, variant)
                JOIN report_keys k ON k.tenant = $1 AND k.report_id = c.report_id AND k.variant = c.variant
                CROSS JOIN LATERAL jsonb_array_elements(k.requested_needs) AS n (need)
-               WHERE w.tenant = k.tenant AND w.report_id = k.report_id AND w.variant = k.variant
+               WHERE w.tenant = k.tenant AND w.received_at = k.received_at AND w.report_id = k.report_id
+                 AND w.variant = k.variant
                  AND w.debug_id = (n.need ->> 'debug_id')::uuid"#,
             tenant,
             &ids,

@@ -42,15 +42,15 @@ pub const CORE_TABLES: &[OwnedTable] = &[
         ..OwnedTable::purged("outbox")
     },
     OwnedTable::new("reprocesses"),
-    OwnedTable::purged("report_keys"),
+    OwnedTable::dropped("report_keys"),
     OwnedTable { user: Some("user_hash"), is_part_of_report: true, ..OwnedTable::new("report_users") },
     OwnedTable::purged("report_duplicates"),
     REPORTS,
-    OwnedTable::new("report_bodies"),
-    OwnedTable::new("report_frames"),
+    OwnedTable::dropped("report_bodies"),
+    OwnedTable::dropped("report_frames"),
     OwnedTable::new("segments"),
     OwnedTable::new("condemned_objects"),
-    OwnedTable::new("waits"),
+    OwnedTable::dropped("waits"),
     OwnedTable::new("system_waits"),
     OwnedTable::new("wanted_images"),
     OwnedTable::new("app_days"),
@@ -81,5 +81,5 @@ pub(crate) const REPORTS: OwnedTable = OwnedTable {
     installation: Some("device"),
     sender_key: Some("sender_key"),
     is_part_of_report: true,
-    ..OwnedTable::new("reports")
+    ..OwnedTable::dropped("reports")
 };

@@ -96,6 +96,12 @@ impl OwnedTable {
     pub const fn purged(name: &'static str) -> OwnedTable {
         OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }
     }
+
+    /// Declares a table with partitions that are dropped by their age.
+    #[must_use]
+    pub const fn dropped(name: &'static str) -> OwnedTable {
+        OwnedTable { age: RowAge::Dropped, ..OwnedTable::new(name) }
+    }
 }
 
 /// A column of the key by which rows are locked.
@@ -128,8 +134,7 @@ impl KeyColumn {
 /// The age that ends rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowAge {
-    /// No age of their own: they go with other rows, or because a person deletes them. The indexer ends those of reports
-    /// (see [`retention`](crate::retention)).
+    /// No age of their own: they go with other rows, or because a person deletes them.
     None,
     /// The retention of their tenant, by their day if they have one, else by the time of arrival.
     Retention,
@@ -137,6 +142,8 @@ pub enum RowAge {
     Purged,
     /// The table `purges` says which rows end, this time after the one in the column that it names.
     KeptFor(Duration),
+    /// They lie in partitions by time, which are dropped as a whole.
+    Dropped,
 }
 
 /// The objects in storage that a row names.

@@ -7,12 +7,6 @@ use time::Duration;
 /// Each table with a purge, the column that it goes by, and rows made of `n` and `at`.
 const PURGES: &[(&str, &str, &str)] = &[
     (
-        "report_keys",
-        "received_at",
-        "(tenant, report_id, variant, content_hash, received_at, latest_revision)
-         SELECT 'acme', md5(n::text)::uuid, 0, sha256(n::text::bytea), at, 1",
-    ),
-    (
         "report_duplicates",
         "received_at",
         "(tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index, seen_at, received_at)
@@ -76,11 +70,11 @@ async fn a_purge_deletes_no_more_rows_than_it_is_told_the_oldest_first() {
 #[tokio::test]
 async fn what_is_over_goes_however_much_it_is() {
     let database = Database::new().await;
-    for table in ["report_keys", "report_duplicates", "dead_letters", "jobs"] {
+    for table in ["report_duplicates", "dead_letters", "jobs"] {
         let (.., values) = PURGES.iter().find(|(name, ..)| *name == table).unwrap();
         add(&database, table, values, 10_001).await;
     }
-    assert_eq!(partitions::purge_keys(&database.store, start()).await.unwrap(), 10_001);
+    partitions::drop_keys(&database.store, start()).await.unwrap();
     assert_eq!(dead_letters::purge_dead_letters(&database.store, start()).await.unwrap(), 10_001);
     assert_eq!(jobs::purge_jobs(&database.store, start()).await.unwrap(), 10_001);
     assert_eq!(database.number("SELECT count(*) FROM report_duplicates").await, 0);

@@ -28,12 +28,13 @@ impl World {
     async fn round_of_maintenance(&self) {
         for _ in 0..2 {
             self.execute(
-                "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
-                 VALUES ('acme', gen_random_uuid(), 0, decode(repeat('ff', 32), 'hex'), now() - interval '20 years', 1)",
+                "INSERT INTO report_duplicates (tenant, report_id, variant, origin_topic, origin_partition, origin_offset,
+                                                origin_index, seen_at, received_at)
+                 VALUES ('acme', gen_random_uuid(), 0, 'in', 0, 0, 0, now(), now() - interval '20 years')",
             )
             .await;
             self.wait_for_number(
-                "SELECT count(*) FROM report_keys WHERE received_at < now() - interval '19 years'",
+                "SELECT count(*) FROM report_duplicates WHERE received_at < now() - interval '19 years'",
                 0,
             )
             .await;

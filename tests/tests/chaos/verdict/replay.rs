@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 52] = [
+const APART: [&str; 53] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -71,10 +71,13 @@ const APART: [&str; 52] = [
     "segments",
     "report_frames",
     "condemned_objects",
+    // The months that keys were stored under.
+    "report_key_months",
 ];
 /// Columns that say when something was done here, or what was asked and not what is known.
-const PASSING: [&str; 13] = [
+const PASSING: [&str; 14] = [
     "stored_at",
+    "stored_month",
     "updated_at",
     "seen_at",
     "created_at",

@@ -47,7 +47,7 @@ async fn a_second_arrival_is_noted_once_and_counted_never() {
     assert_eq!(database.store(&[other]).await[0].variant, 1);
     assert_eq!((noted(&database, 0).await, noted(&database, 1).await), ((3, Some(9)), (0, None)));
     // Forgotten with the report's key.
-    crate::partitions::purge_keys(&database.store, start() + Duration::DAY).await.unwrap();
+    crate::partitions::drop_keys(&database.store, start() + Duration::DAY).await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM report_duplicates").await, 0);
 }
 

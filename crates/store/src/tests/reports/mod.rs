@@ -7,6 +7,7 @@ pub mod group_scope;
 pub mod group_states;
 pub mod groups;
 pub mod growing;
+pub mod keys;
 pub mod lists;
 pub mod regroup;
 pub mod replaced_groups;

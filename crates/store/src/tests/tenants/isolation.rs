@@ -319,6 +319,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_stalled", "figures of jobs without progress"),
     ("unslide_jobs_take", "builders take work of any tenant"),
+    ("unslide_key_month_begin", "keys of all tenants are stored under one month: says whether it is new"),
+    ("unslide_key_months_drop", "keys that are over go for all tenants"),
     ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
     (
         "unslide_key_principals",

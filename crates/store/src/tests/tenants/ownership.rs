@@ -28,7 +28,7 @@ async fn serve(owner: &str, login: &str, database: &str) {
     let of_owner = Settings { any_login: false, ..Settings::with_url(url_of(database, owner)) };
     let refused = Store::connect(&of_owner, clock.clone()).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeLogin(name)) if name == owner));
-    let store = Store::connect_timed(&settings, clock).await.unwrap();
+    let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
     let mut tx = store.tenant(&acme()).await.unwrap();
     tenants::create_tenant(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap().unwrap();
     let new =
@@ -58,7 +58,9 @@ async fn serve(owner: &str, login: &str, database: &str) {
     assert_eq!(requests::resend_overdue(&store, 10).await.unwrap(), 0);
     let tomorrow = start().date().next_day().unwrap();
     assert_eq!(partitions::drop_before(&store, tomorrow).await.unwrap(), 6);
-    assert_eq!(partitions::purge_keys(&store, start() + time::Duration::DAY).await.unwrap(), 1);
+    clock.advance_micros(45 * 86_400_000_000);
+    assert!(partitions::begin_key_month(&store).await.unwrap());
+    assert_eq!(partitions::drop_keys(&store, start() + time::Duration::days(46)).await.unwrap(), 1);
     let temporary = "CREATE TEMPORARY TABLE copy (a integer)";
     let refused = sqlx::query(temporary).execute(store.pool()).await.unwrap_err();
     let code = refused.as_database_error().and_then(sqlx::error::DatabaseError::code);

@@ -89,8 +89,9 @@ fn one_day(day: u64, fill: Fill, indexes: &Indexes) -> Vec<String> {
         format!("CREATE TABLE {table} (LIKE reports INCLUDING ALL EXCLUDING INDEXES)"),
         reports(day, fill),
         format!(
-            "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision) \
-             SELECT tenant, report_id, variant, sha256(uuid_send(report_id)), received_at, 1 FROM {table}"
+            "INSERT INTO report_keys (tenant, report_id, variant, stored_month, content_hash, received_at, latest_revision) \
+             SELECT tenant, report_id, variant, (SELECT unslide_key_month()), sha256(uuid_send(report_id)), received_at, 1 \
+             FROM {table}"
         ),
         format!(
             "INSERT INTO app_days (tenant, app, version, day, reports, fatal, devices, frames_total, \
