@@ -1,4 +1,4 @@
-//! What a crash report says about the end of the process.
+//! Facts of a crash report about the end of the process.
 
 use super::members::{bits, find, raw_text, text};
 use super::notes::Notes;

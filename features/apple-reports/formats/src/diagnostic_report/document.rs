@@ -4,7 +4,7 @@ use super::kind::ReportKind;
 use super::members::{get, is_name};
 use crate::ips::is_kscrash;
 use crate::json::JsonBuilder;
-use crate::metric_kit::{LEVELS_AROUND_TREE, STACK_FRAMES_LIMIT, payload};
+use crate::metric_kit::payload;
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The levels of objects around a report that are searched, and the members in them.
@@ -42,7 +42,7 @@ pub struct FoundReport<'a> {
     pub is_apples: bool,
 }
 
-/// What a document contains.
+/// Contents of a document.
 #[derive(Debug, Default)]
 pub struct Contents<'a> {
     pub reports: Vec<FoundReport<'a>>,
@@ -96,9 +96,8 @@ fn has_text(start: &[u8]) -> bool {
 /// Returns [`ReadError`] if it is no JSON, or nests too deep.
 pub fn read_root<'a>(document: &'a [u8], limits: &ReadLimits) -> Result<JsonValue<'a>, ReadError> {
     let begin = if document.starts_with(MARK) { MARK.len() } else { 0 };
-    // A frame is an object in an array in another frame.
-    let depth = 2 * STACK_FRAMES_LIMIT + LEVELS_AROUND_TREE;
-    let (root, end) = JsonValue::read(document, begin, &ReadLimits { max_depth: depth, ..*limits })?;
+    // Frames count as levels here, and trees have a limit of their own.
+    let (root, end) = JsonValue::read(document, begin, &ReadLimits { max_depth: usize::MAX, ..*limits })?;
     let rest = document.get(end..).unwrap_or_default();
     match rest.iter().position(|byte| !byte.is_ascii_whitespace() && *byte != 0) {
         Some(at) => Err(ReadError::NotJson { offset: end + at, expected: "the end of the report" }),

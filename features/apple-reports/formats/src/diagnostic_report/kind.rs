@@ -30,7 +30,7 @@ const KNOWN_KINDS: [(&str, &str, ReportKind); 6] = [
     ("memoryExceptionDiagnostic", "memoryException", ReportKind::Memory),
 ];
 
-/// What the core reads of a diagnostic with sampled stacks.
+/// Names of a diagnostic with sampled stacks, in the report and in a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledKind {
     /// The list of such diagnostics in a payload.

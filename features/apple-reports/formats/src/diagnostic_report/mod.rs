@@ -269,7 +269,7 @@ impl DiagnosticReport<'_> {
     }
 }
 
-/// What the diagnostic says beside its tree.
+/// Facts of the diagnostic beside its tree.
 struct EventFacts {
     facts: CrashFacts,
     measured: Option<MeasuredText>,

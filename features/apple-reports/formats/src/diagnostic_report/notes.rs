@@ -1,4 +1,4 @@
-//! What a reader noticed about a document: forms that Apple's encoder does not write, and members that were not read.
+//! Notes of a reader about a document: forms that Apple's encoder does not write, and members that were not read.
 
 use std::collections::BTreeSet;
 

@@ -47,7 +47,7 @@ pub fn write_header(root: JsonValue<'_>, metadata: Option<JsonValue<'_>>, id: &s
     });
 }
 
-/// What a crash diagnostic says about the end of the process.
+/// Facts of a crash diagnostic about the end of the process.
 #[derive(Clone, Debug, Default)]
 pub struct CrashFacts {
     pub exception: Option<u64>,

@@ -25,7 +25,7 @@ pub const METRIC_KIT_READER: ReportReader = ReportReader {
     parts: Some(payload::split_payload),
 };
 /// Levels of JSON around a tree and in a frame.
-pub const LEVELS_AROUND_TREE: usize = 16;
+const LEVELS_AROUND_TREE: usize = 16;
 /// The maximum number of frames of a stack. Apple's have at most 512.
 pub const STACK_FRAMES_LIMIT: usize = 512;
 
