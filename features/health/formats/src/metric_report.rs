@@ -111,11 +111,11 @@ pub(super) fn read_metrics(report: &Value, into: &mut PayloadBuilder) {
         return;
     };
     let values = metrics_of(entry);
-    let of =
+    let find_all =
         |name: &str| values.iter().filter(|(known, _)| *known == name).map(|(_, metric)| *metric).collect();
     let mut totals: Vec<(MetricName, f64)> = Vec::new();
     for (name, member, metric) in TOTALS {
-        let found: Vec<&Value> = of(name);
+        let found: Vec<&Value> = find_all(name);
         for one in found {
             let Some(value) = one.get(member).and_then(|value| convert(value, metric)) else {
                 into.unread.record(&format!("{name}.{member}"));
@@ -135,7 +135,7 @@ pub(super) fn read_metrics(report: &Value, into: &mut PayloadBuilder) {
         into.add_sample(Sample { metric, value, count: 1 });
     }
     for (name, metric) in HISTOGRAMS {
-        let found: Vec<&Value> = of(name);
+        let found: Vec<&Value> = find_all(name);
         for one in found {
             match read_histogram(one, metric).filter(|samples| into.add_samples(samples)) {
                 Some(_) => into.measured_of(metric),
