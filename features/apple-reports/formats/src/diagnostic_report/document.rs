@@ -28,7 +28,7 @@ const NAME_ENDS: [&[u8]; 8] = [
 ];
 const TEXT_NAME_ENDS: [&[u8]; 4] =
     [b"Diagnostic\\\"", b"_diagnostic\\\"", b"callStackTree\\\"", b"call_stack_tree\\\""];
-const MARK: &[u8] = b"\xEF\xBB\xBF";
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A report of one diagnostic.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Contents<'a> {
 
 /// Returns a document after its byte order mark and white space.
 fn trim_start(document: &[u8]) -> &[u8] {
-    document.strip_prefix(MARK).unwrap_or(document).trim_ascii_start()
+    document.strip_prefix(BYTE_ORDER_MARK).unwrap_or(document).trim_ascii_start()
 }
 
 /// Returns true if a document has a report of MetricKit since iOS 27, or is about to be refused as one.
@@ -95,7 +95,7 @@ fn has_text(start: &[u8]) -> bool {
 /// # Errors
 /// Returns [`ReadError`] if it is no JSON, or nests too deep.
 pub fn read_root<'a>(document: &'a [u8], limits: &ReadLimits) -> Result<JsonValue<'a>, ReadError> {
-    let begin = if document.starts_with(MARK) { MARK.len() } else { 0 };
+    let begin = if document.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     // Frames count as levels here, and trees have a limit of their own.
     let (root, end) = JsonValue::read(document, begin, &ReadLimits { max_depth: usize::MAX, ..*limits })?;
     let rest = document.get(end..).unwrap_or_default();

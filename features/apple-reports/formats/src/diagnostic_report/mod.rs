@@ -86,11 +86,11 @@ fn find_single<'a>(found: &Contents<'a>) -> Result<FoundReport<'a>, ReadError> {
     }
     Err(match &found.without_tree {
         Some((name, value)) if value.is_object() => unsupported(format!(
-            "this is a DiagnosticReport of MetricKit since iOS 27 whose `{name}` has no object `callStackTree`: send the report as \
+            "this is a DiagnosticReport of MetricKit since iOS 27, but its `{name}` has no object `callStackTree`: send the report as \
              JSONEncoder writes it"
         )),
         Some((name, value)) => unsupported(format!(
-            "this is a DiagnosticReport of MetricKit since iOS 27 whose `{name}` is {}, not an object: send the report as JSONEncoder \
+            "this is a DiagnosticReport of MetricKit since iOS 27, but its `{name}` is {}, not an object: send the report as JSONEncoder \
              writes it",
             type_name(*value)
         )),
@@ -118,14 +118,14 @@ fn translate_report(
     let [environment, range] = find(found.object, ["environment", "timeRange"]);
     if let Some(environment) = environment.filter(|environment| !environment.is_object()) {
         return Err(unsupported(format!(
-            "this is a DiagnosticReport of MetricKit since iOS 27 whose `environment` is {}, not an object",
+            "this is a DiagnosticReport of MetricKit since iOS 27, but its `environment` is {}, not an object",
             type_name(environment)
         )));
     }
     let range = range.map(|range| TimeRange::read(range, &mut notes)).transpose();
     let range = range.map_err(|problem| {
         unsupported(format!(
-            "this is a DiagnosticReport of MetricKit since iOS 27 whose `timeRange` {problem}"
+            "this is a DiagnosticReport of MetricKit since iOS 27, but its `timeRange` {problem}"
         ))
     })?;
     let environment = Environment::read(environment, range.unwrap_or_default(), &mut notes);

@@ -53,7 +53,7 @@ struct TreeReader<'a, 'n> {
 
 fn wrong_type(path: &str, expected: &str, value: JsonValue<'_>) -> ReadError {
     let problem = format!(
-        "this is a report of MetricKit since iOS 27 whose `{path}` is {}, not {expected}: send the report as JSONEncoder writes it",
+        "this is a report of MetricKit since iOS 27, but its `{path}` is {}, not {expected}: send the report as JSONEncoder writes it",
         type_name(value)
     );
     ReadError::Unsupported { problem }
@@ -77,7 +77,7 @@ impl<'a> CallStackTree<'a> {
         }
         let names = binaries.map(|binaries| read_names(binaries, notes)).transpose()?.unwrap_or_default();
         let Some(threads) = threads.or(old_threads).or(short_threads) else {
-            let problem = "this is a report of MetricKit since iOS 27 whose `callStackTree` has no `callStackThreads`: send the report \
+            let problem = "this is a report of MetricKit since iOS 27, but its `callStackTree` has no `callStackThreads`: send the report \
                            as JSONEncoder writes it";
             return Err(ReadError::Unsupported { problem: problem.to_owned() });
         };
