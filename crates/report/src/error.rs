@@ -37,6 +37,21 @@ fn cut_by_writer(offset: usize) -> &'static str {
     }
 }
 
+/// Says what is wrong with diagnostics of MetricKit.
+fn diagnostics_problem(count: usize) -> String {
+    match count {
+        0 => "this payload of MetricKit has no diagnostic".to_owned(),
+        1 => "this diagnostic of MetricKit is not read: it needs a `callStackTree` and a `diagnosticMetaData` with the members of a \
+              crash (exceptionType, exceptionCode, signal, terminationReason), or with hangDuration, totalCPUTime, writesCaused or \
+              launchDuration"
+            .to_owned(),
+        count => format!(
+            "this record has {count} diagnostics of MetricKit, and one is read: send each alone, or the record to POST /v1/reports or \
+             POST /i/{{key}}, which split it"
+        ),
+    }
+}
+
 /// The reason why a record is not a report. Nothing is repaired: such a record goes to the dead letters with
 /// [`ReadError::reason`] and unchanged bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,11 +118,8 @@ pub enum ReadError {
         /// The value's JSON type, with its article.
         found: &'static str,
     },
-    /// The record is a MetricKit payload, but not with exactly one diagnostic of a sampled kind.
-    #[error(
-        "a payload of MetricKit has one diagnostic of a known kind; this one has {count}. Send each diagnostic in a payload of \
-         its own, or the payload to POST /v1/reports or POST /i/{{key}}, which split it"
-    )]
+    /// The record is of MetricKit, but not exactly one diagnostic of a sampled kind.
+    #[error("{}", diagnostics_problem(*.count))]
     Diagnostics {
         /// The number of diagnostics.
         count: usize,

@@ -33,7 +33,7 @@ pub use device_clock::device_clock_time;
 pub use error::{ReadError, ReadLimits};
 pub use exception_names::{exception_name, exception_number, read_signal, signal_name, signal_number};
 pub use foreign::{ForeignFormat, foreign_format};
-pub use json::{MemberPlace, NestedObject, Number, Text, Value as JsonValue};
+pub use json::{MemberPlace, NestedObject, NestedShape, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
 pub use report::context::{AppState, Breadcrumb, ContextKey, DeviceState, ReportContext, list_state_facts};
 pub use report::crash_error::{CrashError, ExitReason};

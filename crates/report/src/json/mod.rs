@@ -10,7 +10,7 @@ mod value;
 
 pub use member_place::MemberPlace;
 pub(crate) use members::{MemberSlot, MemberSlots, OpenObjects, cpu_from_header, debug_id};
-pub use nested::NestedObject;
+pub use nested::{NestedObject, NestedShape};
 pub use number::Number;
 pub(crate) use scanner::{JsonMember, JsonScanner, PassedObject, Stop, type_name};
 pub use text::Text;

@@ -5,9 +5,28 @@ use super::{JsonScanner, MemberSlots, OpenObjects, Stop, Value};
 use crate::ReadError;
 use std::ops::Range;
 
-/// An object of a chain.
+/// Which objects are read, and which of their members.
+#[derive(Clone, Copy, Debug)]
+pub struct NestedShape<'k, const N: usize> {
+    /// The names of the members that are kept.
+    pub keys: [&'k str; N],
+    /// The name of the member with the list of inner objects.
+    pub inner: &'k str,
+    /// Returns true if a member's name is one of these.
+    pub is_name: fn(&[u8], &str) -> bool,
+    /// True for all objects of each list, false for the first one.
+    pub has_branches: bool,
+    /// The maximum depth.
+    pub depth_limit: usize,
+    /// The maximum number of objects.
+    pub count_limit: usize,
+}
+
+/// An object of a chain or of a tree.
 #[derive(Clone, Debug)]
 pub struct NestedObject<'a, const N: usize> {
+    /// The position of the object that it lies in.
+    pub outer: Option<usize>,
     /// The members with the requested names. The last one of each name counts.
     pub members: [Option<Value<'a>>; N],
     place: MemberPlace,
@@ -37,63 +56,64 @@ struct OpenObject {
     list: Option<OpenObjects>,
 }
 
-/// Reads a chain in one pass over its bytes.
-struct ChainReader<'a, 'k, const N: usize> {
+/// Reads nested objects in one pass over their bytes.
+struct NestedReader<'a, 'k, const N: usize> {
     scanner: JsonScanner<'a>,
-    keys: [&'k str; N],
-    inner: &'k str,
-    limit: usize,
+    shape: &'k NestedShape<'k, N>,
     slots: MemberSlots,
     open: Vec<OpenObject>,
-    chain: Vec<NestedObject<'a, N>>,
+    found: Vec<NestedObject<'a, N>>,
 }
 
 impl<'a> Value<'a> {
-    /// Reads the chain that begins with this object: the first object in its list `inner`, the first one in that one's list,
-    /// and so on, at most `limit`. Returns none for any other value.
+    /// Reads this object and the objects in its list, and so on: all of them, or the first one of each list. An object stands
+    /// before the objects in it. Returns none for any other value.
     ///
     /// # Errors
-    /// Returns [`ReadError`] if the chain is longer.
-    pub fn read_chain<const N: usize>(
+    /// Returns [`ReadError`] if there are more objects than the limits of the shape.
+    pub fn read_nested<const N: usize>(
         self,
-        keys: [&str; N],
-        inner: &str,
-        limit: usize,
+        shape: &NestedShape<'_, N>,
     ) -> Result<Vec<NestedObject<'a, N>>, ReadError> {
         let (scanner, slots) = (self.scanner(), MemberSlots::new(""));
-        let (open, chain) = (Vec::new(), Vec::new());
-        let mut reader = ChainReader { scanner, keys, inner, limit, slots, open, chain };
+        let mut reader = NestedReader { scanner, shape, slots, open: Vec::new(), found: Vec::new() };
         if self.is_object() {
             reader.open_object()?;
             while reader.read_step()? {}
         }
-        Ok(reader.chain)
+        Ok(reader.found)
     }
 }
 
-impl<const N: usize> ChainReader<'_, '_, N> {
+impl<const N: usize> NestedReader<'_, '_, N> {
     fn open_object(&mut self) -> Result<(), Stop> {
-        if self.chain.len() == self.limit {
-            return Err(ReadError::TreeTooDeep { offset: self.scanner.pos(), limit: self.limit }.into());
+        let (offset, shape) = (self.scanner.pos(), self.shape);
+        if self.open.len() == shape.depth_limit {
+            return Err(ReadError::TreeTooDeep { offset, limit: shape.depth_limit }.into());
+        }
+        if self.found.len() == shape.count_limit {
+            return Err(ReadError::TooManyItems { offset, limit: shape.count_limit }.into());
         }
         self.scanner.open_object();
-        self.open.push(OpenObject { position: self.chain.len(), members: 0, own: None, list: None });
-        self.chain.push(NestedObject { members: [None; N], place: MemberPlace::default(), own: None });
+        let outer = self.open.last().map(|object| object.position);
+        self.open.push(OpenObject { position: self.found.len(), members: 0, own: None, list: None });
+        self.found.push(NestedObject { outer, members: [None; N], place: MemberPlace::default(), own: None });
         Ok(())
     }
 
     /// Reads the next member of the innermost object, or its end. Returns false after the end of the outermost one.
     fn read_step(&mut self) -> Result<bool, Stop> {
-        let s = &mut self.scanner;
+        let (s, shape) = (&mut self.scanner, self.shape);
         let Some(object) = self.open.last_mut() else { return Ok(false) };
-        let Some(found) = self.chain.get_mut(object.position) else { return Ok(false) };
+        let Some(found) = self.found.get_mut(object.position) else { return Ok(false) };
         let Some(member) = s.next_member(object.members)? else {
             self.close_object()?;
             return Ok(true);
         };
         object.members += 1;
         (object.own, found.own) = (None, None);
-        if member.has_key(self.inner) && s.peek_byte() == Some(b'[') && object.list.is_none() {
+        let is_inner = (shape.is_name)(&member.key, shape.inner);
+        if is_inner && s.peek_byte() == Some(b'[') && object.list.is_none() {
             object.list = s.open_objects(self.slots.slot_for(0, "inner"))?;
             if let Some(list) = &mut object.list
                 && s.next_object(list)?
@@ -104,8 +124,8 @@ impl<const N: usize> ChainReader<'_, '_, N> {
         }
         let value = s.current_value();
         s.skip_value()?;
-        for (key, place) in self.keys.iter().zip(&mut found.members) {
-            if member.has_key(key) {
+        for (key, place) in shape.keys.iter().zip(&mut found.members) {
+            if (shape.is_name)(&member.key, key) {
                 *place = Some(value);
             }
         }
@@ -119,13 +139,15 @@ impl<const N: usize> ChainReader<'_, '_, N> {
         let Some(object) = self.open.pop() else { return Ok(()) };
         let has_members = object.members > usize::from(object.own.is_some());
         let insert_at = self.scanner.close_object();
-        if let Some(found) = self.chain.get_mut(object.position) {
+        if let Some(found) = self.found.get_mut(object.position) {
             found.place = MemberPlace { insert_at, has_members, own_member: object.own };
         }
-        // Further objects of a list belong to no chain.
-        if let Some(list) = self.open.last_mut().and_then(|outer| outer.list.as_mut()) {
-            while self.scanner.next_object(list)? {
-                self.scanner.skip_value()?;
+        while let Some(list) = self.open.last_mut().and_then(|outer| outer.list.as_mut()) {
+            match self.scanner.next_object(list)? {
+                true if self.shape.has_branches => return self.open_object(),
+                // Further objects of a list belong to no chain.
+                true => self.scanner.skip_value()?,
+                false => break,
             }
         }
         Ok(())
@@ -138,10 +160,18 @@ mod tests {
     use crate::ReadLimits;
 
     #[test]
-    fn a_chain_has_the_first_object_of_each_list() {
+    fn a_chain_has_the_first_object_of_each_list_and_a_tree_has_all() {
         let text = br#"{"a":1,"in":[7,{"in":[{"a":3,"in":[]},{"a":9}],"a":2,"symbolication":{}},{"in":[{}]}],"b":{}}"#;
         let (root, _) = Value::read(text, 0, &ReadLimits::default()).unwrap();
-        let chain = root.read_chain(["a", "b"], "in", 8).unwrap();
+        let shape = NestedShape {
+            keys: ["a", "b"],
+            inner: "in",
+            is_name: |name, key| name == key.as_bytes(),
+            has_branches: false,
+            depth_limit: 8,
+            count_limit: 8,
+        };
+        let chain = root.read_nested(&shape).unwrap();
         let numbers: Vec<Option<u64>> = chain.iter().map(|object| object.members[0]?.as_unsigned()).collect();
         assert_eq!(numbers, [Some(1), Some(2), Some(3)]);
         assert!(chain[0].members[1].is_some() && chain[0].own_value().is_none());
@@ -150,8 +180,14 @@ mod tests {
         assert_eq!(&text[place.own_member.unwrap()], b",\"symbolication\":{}");
         assert_eq!(chain[1].member_place(false).own_member, None);
         assert_eq!(chain[0].place.insert_at, text.len() - 1);
-        assert!(matches!(root.read_chain(["a"], "in", 2), Err(ReadError::TreeTooDeep { limit: 2, .. })));
+        let shallow = NestedShape { depth_limit: 2, ..shape };
+        assert!(matches!(root.read_nested(&shallow), Err(ReadError::TreeTooDeep { limit: 2, .. })));
+        let tree = root.read_nested(&NestedShape { has_branches: true, ..shape }).unwrap();
+        let outer: Vec<Option<usize>> = tree.iter().map(|object| object.outer).collect();
+        assert_eq!(outer, [None, Some(0), Some(1), Some(1), Some(0), Some(4)]);
+        let few = NestedShape { has_branches: true, count_limit: 5, ..shape };
+        assert!(matches!(root.read_nested(&few), Err(ReadError::TooManyItems { limit: 5, .. })));
         let (number, _) = Value::read(b"7", 0, &ReadLimits::default()).unwrap();
-        assert!(number.read_chain(["a"], "in", 2).unwrap().is_empty());
+        assert!(number.read_nested(&shape).unwrap().is_empty());
     }
 }

@@ -22,9 +22,9 @@ impl JsonBuilder {
 
     fn key(&mut self, key: &str) {
         self.separate();
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
+        // A string has no value that fails.
+        self.out.extend_from_slice(serde_json::to_string(key).unwrap_or_default().as_bytes());
+        self.out.push(b':');
     }
 
     /// Writes a member that is an object, with `write` for its members.
@@ -49,7 +49,7 @@ impl JsonBuilder {
         self.out.push(b'}');
     }
 
-    /// Begins an object that is an item, for [`JsonBuilder::close_nested`].
+    /// Begins an object that is an item, for [`JsonBuilder::close_item`].
     pub fn open_item(&mut self) {
         self.separate();
         self.out.push(b'{');
@@ -61,9 +61,20 @@ impl JsonBuilder {
         self.out.push(b'[');
     }
 
+    /// Ends the array that was begun last.
+    pub fn close_array(&mut self) {
+        self.out.push(b']');
+    }
+
+    /// Ends the object that was begun last.
+    pub fn close_item(&mut self) {
+        self.out.push(b'}');
+    }
+
     /// Ends the array and the object that were begun last.
     pub fn close_nested(&mut self) {
-        self.out.extend_from_slice(b"]}");
+        self.close_array();
+        self.close_item();
     }
 
     pub fn string(&mut self, key: &str, value: &str) {

@@ -7,6 +7,7 @@
 
 mod call_tree;
 mod crash_text;
+mod diagnostic_report;
 mod encoded_text;
 mod identity;
 mod ips;
@@ -29,6 +30,7 @@ pub const READERS: &[ReportReader] = &[
     jetsam_text::JETSAM_TEXT_READER,
     call_tree::CALL_TREE_READER,
     crash_text::CRASH_TEXT_READER,
+    diagnostic_report::DIAGNOSTIC_REPORT_READER,
     metric_kit::METRIC_KIT_READER,
     ips::IPS_READER,
     encoded_text::ENCODED_TEXT_READER,

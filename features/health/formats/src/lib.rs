@@ -8,6 +8,7 @@
 mod launch;
 mod measurement;
 mod metric_kit;
+mod metric_report;
 mod name;
 mod path_template;
 mod payload;

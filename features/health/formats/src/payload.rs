@@ -3,12 +3,14 @@
 use super::launch::read_launch;
 use super::measurement::read_measurement;
 use super::metric_kit;
+use super::metric_report;
 use super::power::{BatteryPeriod, read_battery};
 use super::request::{RequestTiming, read_request};
 use super::samples::{PayloadBuilder, Sample, UnreadKeys};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -70,11 +72,20 @@ struct Envelope {
 }
 
 impl GatewayEvent for MetricPayload {
-    /// Reads our own JSON, which may contain one of MetricKit, or one of MetricKit alone. The latter is
-    /// recognised by its bytes.
+    /// Reads our own JSON, which may contain one of MetricKit, or one of MetricKit alone. An old payload alone has an id made
+    /// of its bytes, and a metric report one of what was read.
     fn from_json(text: &[u8]) -> Result<MetricPayload, EventError> {
         check_size(text, MAX_PAYLOAD_BYTES)?;
         let value: Value = json::from_slice(text)?;
+        if metric_report::is_diagnostic(&value) {
+            let problem = "is missing: this is a diagnostic of MetricKit, which is a report. Send it to POST /v1/reports";
+            return Err(field_error("id", problem));
+        }
+        if metric_report::is_report(&value) {
+            let payload = Envelope { metric_kit: Some(value), id: "-".to_owned(), ..Envelope::default() }
+                .into_payload()?;
+            return Ok(MetricPayload { id: payload.content_id(), ..payload });
+        }
         let envelope = if metric_kit::is_payload(&value) {
             let id = ContentHash(Sha256::digest(text).into()).to_string();
             Envelope { id, metric_kit: Some(value), ..Envelope::default() }
@@ -98,6 +109,55 @@ impl GatewayEvent for MetricPayload {
 
     fn unread_keys(&self) -> &[String] {
         &self.unread
+    }
+}
+
+impl MetricPayload {
+    /// Returns an id of what was read, so that a report counts once in each of its encodings.
+    fn content_id(&self) -> String {
+        let mut samples = self.samples.clone();
+        samples.sort_by(|a, b| a.metric.cmp(&b.metric).then(a.value.total_cmp(&b.value)));
+        let read = (&self.app, &self.version, &self.build, &self.os, &self.device, self.measured_at, samples);
+        ContentHash(Sha256::digest(format!("{read:?}")).into()).to_string()
+    }
+}
+
+/// A payload of MetricKit.
+#[derive(Clone, Copy)]
+enum ApplePayload<'p> {
+    /// `MXMetricPayload`.
+    Payload(&'p Value),
+    /// `MetricReport`, since iOS 27.
+    Report(&'p Value),
+}
+
+impl<'p> ApplePayload<'p> {
+    fn from_value(value: &'p Value) -> ApplePayload<'p> {
+        match metric_report::is_report(value) {
+            true => ApplePayload::Report(value),
+            false => ApplePayload::Payload(value),
+        }
+    }
+
+    fn find_text(self, key: &str) -> Option<Cow<'p, str>> {
+        match self {
+            ApplePayload::Payload(payload) => metric_kit::find_text(payload, key).map(Cow::Borrowed),
+            ApplePayload::Report(report) => metric_report::find_text(report, key),
+        }
+    }
+
+    fn read_end(self) -> Option<OffsetDateTime> {
+        match self {
+            ApplePayload::Payload(payload) => metric_kit::read_end(payload),
+            ApplePayload::Report(report) => metric_report::read_end(report),
+        }
+    }
+
+    fn read_metrics(self, into: &mut PayloadBuilder) {
+        match self {
+            ApplePayload::Payload(payload) => metric_kit::read_metrics(payload, into),
+            ApplePayload::Report(report) => metric_report::read_metrics(report, into),
+        }
     }
 }
 
@@ -144,23 +204,23 @@ impl Envelope {
         }
         let battery = self.battery.as_ref().and_then(|battery| read_battery(battery, &mut read.unread));
         read.drained_percent = battery.as_ref().and_then(BatteryPeriod::drained_percent);
-        let apple = self.metric_kit.as_ref();
+        let apple = self.metric_kit.as_ref().map(ApplePayload::from_value);
         if let Some(payload) = apple {
-            metric_kit::read_metrics(payload, &mut read);
+            payload.read_metrics(&mut read);
         }
         read.derive_metrics();
         let requests = list_items("requests", self.requests.as_ref(), &mut read.unread);
         let requests = requests.iter().filter_map(|sent| read_request(sent, &mut read.unread)).collect();
-        let known = |key: &str| apple.and_then(|payload| metric_kit::find_text(payload, key));
+        let known = |key: &str| apple?.find_text(key);
         let measured_at = match &self.measured_at {
             Some(text) => OffsetDateTime::parse(text, &Rfc3339).ok(),
-            None => apple.and_then(metric_kit::read_end),
+            None => apple.and_then(ApplePayload::read_end),
         };
-        let app = self.app.or_else(|| known("bundleIdentifier").map(str::to_owned));
+        let app = self.app.or_else(|| known("bundleIdentifier").map(Cow::into_owned));
         let app = app.ok_or_else(|| field_error("app", "is missing: the bundle identifier"))?;
         check_texts([("id", Some(&self.id), 1..=ID_CHARS), ("app", Some(&app), 1..=TEXT_CHARS)])?;
         let mut text = |field, sent: &Option<Value>, key, chars| {
-            optional_text(field, sent.as_ref(), known(key), chars, &mut read.unread)
+            optional_text(field, sent.as_ref(), known(key).as_deref(), chars, &mut read.unread)
         };
         Ok(MetricPayload {
             id: self.id,

@@ -39,17 +39,17 @@ fn metric_kit() -> Value {
     })
 }
 
-fn read(json: &Value) -> Result<MetricPayload, String> {
+pub(super) fn read(json: &Value) -> Result<MetricPayload, String> {
     MetricPayload::from_json(json.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-fn samples(payload: &MetricPayload) -> Vec<(MetricName, f64, u32)> {
+pub(super) fn samples(payload: &MetricPayload) -> Vec<(MetricName, f64, u32)> {
     let mut found: Vec<_> = payload.samples.iter().map(|one| (one.metric, one.value, one.count)).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     found
 }
 
-const MEASURED: [(MetricName, f64, u32); 10] = [
+pub(super) const MEASURED: [(MetricName, f64, u32); 10] = [
     (LaunchTime, 1_005.0, 50),
     (LaunchTime, 2_005.0, 60),
     (ResumeTime, 205.0, 60),

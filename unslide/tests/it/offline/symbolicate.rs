@@ -289,6 +289,45 @@ fn a_crash_log_of_apple_is_answered_in_its_own_form_as_text_and_as_facts() {
 }
 
 #[test]
+fn the_facts_of_reports_of_ios_27_are_printed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
+    let facts = |name: &str| {
+        let (code, output, error) = run(&["symbolicate", "--format", "facts", &format!("{folder}/{name}")]);
+        assert!(code.is_some(), "{error}");
+        serde_json::from_str::<Value>(&output).unwrap()
+    };
+    let crash = facts("log/diagnostic-report");
+    for (key, expected) in [
+        ("app", json!("org.example.lantern")),
+        ("version", json!("3.1")),
+        ("build", json!("412")),
+        ("pid", json!(731)),
+        ("device", json!("iPhone16,1")),
+        ("os", json!("iOS")),
+        ("os_version", json!("27.0")),
+        ("os_build", json!("24A435")),
+        ("kind", json!("crash")),
+        ("exception", json!("EXC_BREAKPOINT")),
+        ("signal", json!("SIGTRAP")),
+        ("exception_code", json!(1)),
+        ("crashed_thread", json!(0)),
+        ("threads", json!(2)),
+        ("frame_0_exact", json!(true)),
+    ] {
+        assert_eq!(crash[key], expected, "{key}");
+    }
+    assert_eq!(
+        (&crash["frames"][0]["offset"], &crash["frames"][1]["offset"]),
+        (&json!(243_108), &json!(19_480))
+    );
+    let hang = facts("log/diagnostic-report-hang");
+    assert_eq!((&hang["kind"], &hang["duration_ns"]), (&json!("hang"), &json!(2_750_000_000_u64)));
+    assert_eq!((&hang["samples"], &hang["os"]), (&json!(13), &json!("macOS")));
+    let metric = facts("metrics/metric-report");
+    assert!(metric["refused"].as_str().unwrap().contains("MetricReport"), "{metric}");
+}
+
+#[test]
 fn elements_that_are_no_reports_are_named_and_cost_the_others_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = written(&folder, "array.json", format!("[3,{},\"text\"]", report()).as_bytes());

@@ -205,6 +205,12 @@ fn a_payload_is_one_diagnostic_of_what_was_sampled() {
         Err(ReadError::Diagnostics { count }) => Some(count),
         _ => None,
     };
+    let named = |count| ReadError::Diagnostics { count }.to_string();
+    assert!(
+        named(1).contains("hangDuration")
+            && named(2).contains("2 diagnostics")
+            && named(2).contains("/i/{key}")
+    );
     let one = hang();
     assert_eq!(refused(&format!("{{\"hangDiagnostics\":[{one},{one}]}}")), Some(2));
     assert_eq!(refused(&format!("{{\"crashDiagnostics\":[{one}]}}")), Some(1));

@@ -237,6 +237,12 @@ pub fn namespace_number(name: &str) -> Option<u64> {
     NAMESPACES.iter().position(|known| *known == name).map(|index| index as u64 + 1)
 }
 
+/// Returns the name of the part of the system with a number of `<sys/reason.h>`.
+pub fn namespace_name(number: u64) -> Option<&'static str> {
+    let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    NAMESPACES.get(index).copied()
+}
+
 /// Returns the words behind the signal in `SIGKILL (Code Signature Invalid)` and `SIGKILL - CODESIGNING`.
 pub fn signal_note(text: &str) -> Option<&str> {
     let text = text.trim();

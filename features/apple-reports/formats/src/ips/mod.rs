@@ -10,7 +10,7 @@ pub mod system;
 
 use crate::json::JsonBuilder;
 pub use document::{IpsDocument, is_kscrash};
-pub use error::{namespace_number, region_words, signal_note, write_exit_reason};
+pub use error::{namespace_name, namespace_number, region_words, signal_note, write_exit_reason};
 use frames::FrameWriter;
 use images::UsedImages;
 use unslide_report::reader::{ReportReader, TranslatedReport};

@@ -71,7 +71,7 @@ pub fn write(document: &IpsDocument<'_>, json: &mut JsonBuilder) {
 }
 
 /// The parts of a text such as `iPhone OS 18.3.1 (22D72)`.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemName {
     pub name: Option<String>,
     pub version: Option<String>,

@@ -4,7 +4,9 @@ use super::termination::Termination;
 use crate::ips::system::SystemName;
 use crate::ips::{region_words, write_exit_reason};
 use crate::json::JsonBuilder;
-use unslide_report::{JsonValue, device_clock_time, exception_name, signal_name};
+use unslide_report::{
+    JsonValue, device_clock_time, exception_name, exception_number, signal_name, signal_number,
+};
 
 /// The maximum size of a text about the end, in bytes.
 const TEXT_BYTES_LIMIT: usize = 4_096;
@@ -45,66 +47,125 @@ pub fn write_header(root: JsonValue<'_>, metadata: Option<JsonValue<'_>>, id: &s
     });
 }
 
-/// Returns true if a diagnostic says why the process ended.
-pub fn has_reason(metadata: Option<JsonValue<'_>>) -> bool {
-    const REASON_KEYS: [&str; 6] = [
-        "exceptionType",
-        "exceptionCode",
-        "signal",
-        "terminationReason",
-        "exceptionReason",
-        "objectiveCexceptionReason",
-    ];
-    let members = metadata.map(|metadata| metadata.find_members(REASON_KEYS));
-    members.into_iter().flatten().flatten().any(|value| !value.is_null())
+/// Facts of a crash diagnostic about the end of the process.
+#[derive(Clone, Debug, Default)]
+pub struct CrashFacts {
+    pub exception: Option<u64>,
+    pub code: Option<u64>,
+    pub signal: Option<u64>,
+    /// The text about the region of memory at the address of the fault.
+    pub region: Option<String>,
+    /// The text on why the system ended the process.
+    pub termination: Option<String>,
+    /// The uncaught exception.
+    pub thrown: Option<ThrownException>,
+    /// MetricKit's word for the kind of end, since iOS 27.
+    pub category: Option<String>,
 }
 
-/// Writes the member `error` of the crash.
-pub fn write_error(metadata: Option<JsonValue<'_>>, json: &mut JsonBuilder) {
-    let number = |key: &str| metadata?.get(key)?.as_number()?.to_bits();
-    let reason = metadata.and_then(|metadata| {
-        let [new, old] = metadata.find_members(["exceptionReason", "objectiveCexceptionReason"]);
-        new.or(old).filter(|reason| reason.is_object())
-    });
-    let ended = find_text(metadata, "terminationReason").map(|text| shorten_text(&text));
-    let termination = Termination::parse_text(ended.as_deref().unwrap_or_default());
-    json.object("error", |json| {
-        json.string("type", if reason.is_some() { "nsexception" } else { "mach" });
-        if let Some(address) =
-            find_text(metadata, "virtualMemoryRegionInfo").as_deref().and_then(first_number)
-        {
-            json.number("address", address);
-        }
-        json.object("mach", |json| {
-            if let Some(exception) = number("exceptionType") {
-                json.number("exception", exception);
-                json.some_string("exception_name", exception_name(exception));
-            }
-            if let Some(code) = number("exceptionCode") {
-                json.number("code", code);
-            }
-            let region = find_text(metadata, "virtualMemoryRegionInfo");
-            let words = region.map(|region| region_words(&shorten_text(&region))).unwrap_or_default();
-            if !words.is_empty() {
-                json.string_array("words", &words);
-            }
+/// An uncaught exception of Objective-C or C++.
+#[derive(Clone, Debug, Default)]
+pub struct ThrownException {
+    pub name: Option<String>,
+    pub message: Option<String>,
+}
+
+impl CrashFacts {
+    /// Reads `diagnosticMetaData`.
+    pub fn from_metadata(metadata: Option<JsonValue<'_>>) -> CrashFacts {
+        let number = |key: &str| metadata?.get(key)?.as_number()?.to_bits();
+        let reason = metadata.and_then(|metadata| {
+            let [new, old] = metadata.find_members(["exceptionReason", "objectiveCexceptionReason"]);
+            new.or(old).filter(|reason| reason.is_object())
         });
-        if let Some(signal) = number("signal") {
-            json.object("signal", |json| {
-                json.number("signal", signal);
-                json.some_string("name", signal_name(signal));
+        let thrown = reason.map(|reason| ThrownException {
+            name: find_text(Some(reason), "exceptionName").or_else(|| find_text(Some(reason), "className")),
+            message: find_text(Some(reason), "composedMessage"),
+        });
+        CrashFacts {
+            exception: number("exceptionType"),
+            code: number("exceptionCode"),
+            signal: number("signal"),
+            region: find_text(metadata, "virtualMemoryRegionInfo"),
+            termination: find_text(metadata, "terminationReason"),
+            thrown,
+            category: None,
+        }
+    }
+
+    /// Returns true if they say why the process ended.
+    pub fn has_reason(&self) -> bool {
+        self.exception.is_some()
+            || self.code.is_some()
+            || self.signal.is_some()
+            || self.termination.is_some()
+            || self.thrown.is_some()
+            || self.category.is_some()
+    }
+
+    /// Returns the exception and the signal, or else those that the category names.
+    fn exception_and_signal(&self) -> (Option<u64>, Option<u64>) {
+        match (self.exception, self.signal, self.category.as_deref()) {
+            (None, None, Some("badAccess")) => (exception_number("EXC_BAD_ACCESS"), None),
+            (None, None, Some("illegalInstruction")) => (None, signal_number("SIGILL")),
+            (None, None, Some("abnormal")) => (None, signal_number("SIGABRT")),
+            (exception, signal, _) => (exception, signal),
+        }
+    }
+
+    /// Writes the member `error` of the crash.
+    pub fn write_error(&self, json: &mut JsonBuilder) {
+        let ended = self.termination.as_deref().map(shorten_text);
+        let termination = Termination::parse_text(ended.as_deref().unwrap_or_default());
+        let (exception, signal) = self.exception_and_signal();
+        let is_limit = matches!(self.category.as_deref(), Some("taskTimeout" | "fileLock"));
+        json.object("error", |json| {
+            json.string(
+                "type",
+                match () {
+                    () if is_limit => "termination",
+                    () if self.thrown.is_some() => "nsexception",
+                    () => "mach",
+                },
+            );
+            if is_limit {
+                json.flag("is_fatal", true);
+            }
+            if let Some(address) = self.region.as_deref().and_then(first_number) {
+                json.number("address", address);
+            }
+            json.object("mach", |json| {
+                if let Some(exception) = exception {
+                    json.number("exception", exception);
+                    json.some_string("exception_name", exception_name(exception));
+                }
+                if let Some(code) = self.code {
+                    json.number("code", code);
+                }
+                let region = self.region.as_deref().map(shorten_text);
+                let words = region.map(|region| region_words(&region)).unwrap_or_default();
+                if !words.is_empty() {
+                    json.string_array("words", &words);
+                }
             });
-        }
-        if let Some(reason) = reason {
-            let name =
-                find_text(Some(reason), "exceptionName").or_else(|| find_text(Some(reason), "className"));
-            json.object("nsexception", |json| json.some_string("name", name.as_deref()));
-        }
-        let composed = reason.and_then(|reason| find_text(Some(reason), "composedMessage"));
-        let own = composed.map(|text| shorten_text(&text)).or(ended.filter(|_| !is_signal(&termination)));
-        json.some_string("reason", own.as_deref());
-        write_exit_reason(termination.code, termination.namespace_number(), json);
-    });
+            if let Some(signal) = signal {
+                json.object("signal", |json| {
+                    json.number("signal", signal);
+                    json.some_string("name", signal_name(signal));
+                });
+            }
+            if let Some(thrown) = &self.thrown {
+                json.object("nsexception", |json| json.some_string("name", thrown.name.as_deref()));
+            }
+            let composed = self.thrown.as_ref().and_then(|thrown| thrown.message.as_deref());
+            let own = composed.map(shorten_text).or(ended.filter(|_| !is_signal(&termination)));
+            json.some_string("reason", own.as_deref());
+            if self.category.as_deref() == Some("watchdog") {
+                json.string("termination_reason", "hang");
+            }
+            write_exit_reason(termination.code, termination.namespace_number(), json);
+        });
+    }
 }
 
 /// Returns true if the end says no more than the signal.

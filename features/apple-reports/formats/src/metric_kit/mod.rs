@@ -3,14 +3,15 @@
 //! Sources: Apple, "MXCrashDiagnostic" and "MXCallStackTree", and payloads of iOS 14 to 26. The core reads diagnostics of
 //! hangs, CPU use, disk writes and launches.
 
-mod crash;
-mod payload;
-mod places;
-mod stacks;
+pub mod crash;
+pub mod payload;
+pub mod places;
+pub mod stacks;
 mod termination;
 
 use crate::identity::text_id;
 use crate::json::JsonBuilder;
+use crash::CrashFacts;
 use places::PlacedImages;
 use stacks::CrashStacks;
 use unslide_report::MemberPlace;
@@ -27,7 +28,7 @@ pub const METRIC_KIT_READER: ReportReader = ReportReader {
 /// Levels of JSON around a tree and in a frame.
 const LEVELS_AROUND_TREE: usize = 16;
 /// The maximum number of frames of a stack. Apple's have at most 512.
-const STACK_FRAMES_LIMIT: usize = 512;
+pub const STACK_FRAMES_LIMIT: usize = 512;
 
 /// The members of one diagnostic.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +81,8 @@ fn translate_payload(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRepo
                        diagnostic, or open the file with `unslide flame`";
         return Err(ReadError::Unsupported { problem: problem.to_owned() });
     }
-    if stacks.places.is_empty() && !crash::has_reason(diagnostic.metadata) {
+    let facts = CrashFacts::from_metadata(diagnostic.metadata);
+    if stacks.places.is_empty() && !facts.has_reason() {
         let problem = "this is a crash diagnostic of MetricKit without frames in its `callStackTree`, and without an exception, a \
                        signal or a reason: send the diagnostic as MetricKit writes it";
         return Err(ReadError::Unsupported { problem: problem.to_owned() });
@@ -93,17 +95,9 @@ fn translate_payload(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRepo
     let mut json = JsonBuilder::default();
     json.item(|json| {
         crash::write_header(root, diagnostic.metadata, &id, json);
-        json.array("binary_images", |json| {
-            for image in &images.images {
-                json.item(|json| {
-                    json.number("image_addr", image.base);
-                    json.string("uuid", &image.uuid);
-                    json.some_string("name", image.name.as_deref());
-                });
-            }
-        });
+        images.write_images(json);
         json.object("crash", |json| {
-            crash::write_error(diagnostic.metadata, json);
+            facts.write_error(json);
             stacks.write_threads(&images, json);
         });
         if let Some(own) = own_value(root, &translated.report) {
@@ -115,7 +109,7 @@ fn translate_payload(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRepo
 }
 
 /// Returns the bytes of our member's value in an enriched object.
-fn own_value<'a>(object: JsonValue<'a>, place: &MemberPlace) -> Option<&'a [u8]> {
+pub fn own_value<'a>(object: JsonValue<'a>, place: &MemberPlace) -> Option<&'a [u8]> {
     let member = object.document().get(place.own_member.clone()?)?;
     let colon = member.iter().position(|byte| *byte == b':')?;
     Some(member.get(colon + 1..)?.trim_ascii_start())

@@ -27,8 +27,8 @@ const FIRST_KEYS: [&str; 10] = [
 ];
 const MORE_FIRST_KEYS: [&str; 2] = ["diskWriteExceptionDiagnostics", "appLaunchDiagnostics"];
 /// Members that only a crash has.
-const CRASH_KEYS: [&str; 5] =
-    ["crashDiagnostics", "exceptionType", "exceptionCode", "terminationReason", "virtualMemoryRegionInfo"];
+const CRASH_KEYS: [&str; 4] =
+    ["exceptionType", "exceptionCode", "terminationReason", "virtualMemoryRegionInfo"];
 /// The maximum number of diagnostics in a payload.
 const DIAGNOSTICS_LIMIT: usize = 1_000;
 const MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -42,7 +42,23 @@ pub fn is_crash_payload(document: &[u8]) -> bool {
     }
     let has = |key: &str| memchr::memmem::find(document, format!("\"{key}\"").as_bytes()).is_some();
     let is_tree = first.starts_with(b"callStacks\"") || first.starts_with(b"callStackPerThread\"");
-    is_tree || CRASH_KEYS.into_iter().any(has)
+    is_tree || has_crashes(document) || CRASH_KEYS.into_iter().any(has)
+}
+
+/// Returns true if a payload has a list of crashes that is not empty.
+fn has_crashes(document: &[u8]) -> bool {
+    let list = memchr::memmem::find(document, b"\"crashDiagnostics\"").and_then(|at| document.get(at..));
+    let rest =
+        list.and_then(|list| list.iter().position(|byte| *byte == b'[').and_then(|at| list.get(at + 1..)));
+    rest.is_some_and(|rest| rest.trim_ascii_start().first() != Some(&b']'))
+}
+
+/// Returns true for an object that is a payload, or one of its diagnostics.
+pub fn is_payload_object(object: JsonValue<'_>) -> bool {
+    let lists = object.find_members(LISTS);
+    let [metadata, begin, end] =
+        object.find_members(["diagnosticMetaData", "timeStampBegin", "timeStampEnd"]);
+    metadata.is_some() || begin.is_some() || end.is_some() || lists.iter().any(Option::is_some)
 }
 
 /// Returns the document from its first key on.
@@ -99,7 +115,7 @@ mod tests {
     #[test]
     fn crashes_are_told_from_other_diagnostics() {
         for crash in [
-            "{\"timeStampEnd\":\"\",\"crashDiagnostics\":[]}",
+            "{\"timeStampEnd\":\"\",\"crashDiagnostics\":[ {}]}",
             " { \"diagnosticMetaData\" : {\"exceptionType\":1}}",
             "{\"callStackPerThread\":true,\"callStacks\":[]}",
         ] {
@@ -108,6 +124,7 @@ mod tests {
         for other in [
             "{\"hangDiagnostics\":[{\"diagnosticMetaData\":{\"hangDuration\":\"1 sec\"}}]}",
             "{\"report\":{},\"crashDiagnostics\":[]}",
+            "{\"timeStampEnd\":\"\",\"crashDiagnostics\":[ ],\"hangDiagnostics\":[{}]}",
             "{\"version\":1}",
             "{",
             "",

@@ -1,5 +1,6 @@
 //! Places of frames: each image's load address, by the frames in it.
 
+use crate::json::JsonBuilder;
 use std::collections::HashMap;
 use unslide_report::load_address;
 
@@ -95,6 +96,48 @@ impl PlacedImages {
                 FrameAddress { address: base.checked_add(field), base: Some(base), is_made_up }
             }
             (None, ..) => FrameAddress::default(),
+        }
+    }
+}
+
+impl PlacedImages {
+    /// Writes the member `binary_images`.
+    pub fn write_images(&self, json: &mut JsonBuilder) {
+        json.array("binary_images", |json| {
+            for image in &self.images {
+                json.item(|json| {
+                    json.number("image_addr", image.base);
+                    json.string("uuid", &image.uuid);
+                    json.some_string("name", image.name.as_deref());
+                });
+            }
+        });
+    }
+
+    /// Writes a frame of a backtrace, with the answer of an earlier enrichment.
+    pub fn write_frame(&self, place: &FramePlace, answer: Option<&[u8]>, json: &mut JsonBuilder) {
+        let found = self.locate_frame(place);
+        json.item(|json| {
+            found.write_address("instruction_addr", json);
+            if let Some(base) = found.base {
+                json.number("object_addr", base);
+                json.some_string("object_uuid", place.uuid.as_deref());
+            }
+            json.some_string("object_name", place.name.as_deref());
+            if let Some(answer) = answer {
+                json.value("symbolication", answer);
+            }
+        });
+    }
+}
+
+impl FrameAddress {
+    /// Writes the address. The answer to one that is made up is marked as approximate.
+    pub fn write_address(&self, key: &str, json: &mut JsonBuilder) {
+        match self.address {
+            Some(address) if self.is_made_up => json.imprecise_number(key, address),
+            Some(address) => json.number(key, address),
+            None => {}
         }
     }
 }

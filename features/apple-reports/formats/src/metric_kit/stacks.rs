@@ -3,11 +3,10 @@
 use super::STACK_FRAMES_LIMIT;
 use super::places::{FramePlace, PlacedImages};
 use crate::json::JsonBuilder;
-use unslide_report::MemberPlace;
-use unslide_report::{JsonValue, NestedObject, ReadError, ReadLimits};
+use unslide_report::{JsonValue, MemberPlace, NestedObject, NestedShape, ReadError, ReadLimits};
 
 /// Images in which threads begin.
-const THREAD_BEGINNINGS: [&str; 3] = ["dyld", "libdyld.dylib", "libsystem_pthread.dylib"];
+pub const THREAD_BEGINNINGS: [&str; 3] = ["dyld", "libdyld.dylib", "libsystem_pthread.dylib"];
 
 /// One thread of a crash.
 #[derive(Debug)]
@@ -113,23 +112,7 @@ impl<'a> CrashStacks<'a> {
     fn write_frames(&self, stack: &CrashStack<'a>, images: &PlacedImages, json: &mut JsonBuilder) {
         let places = self.places.get(stack.frames.clone()).unwrap_or_default();
         for (place, answer) in places.iter().zip(&stack.answers) {
-            let found = images.locate_frame(place);
-            json.item(|json| {
-                match found.address {
-                    // The answer is marked as approximate: the address is none of the device's.
-                    Some(address) if found.is_made_up => json.imprecise_number("instruction_addr", address),
-                    Some(address) => json.number("instruction_addr", address),
-                    None => {}
-                }
-                if let Some(base) = found.base {
-                    json.number("object_addr", base);
-                    json.some_string("object_uuid", place.uuid.as_deref());
-                }
-                json.some_string("object_name", place.name.as_deref());
-                if let Some(answer) = answer {
-                    json.value("symbolication", answer);
-                }
-            });
+            images.write_frame(place, *answer, json);
         }
     }
 }
@@ -152,7 +135,14 @@ impl<'a> ReadFrame<'a> {
 
 /// Reads a frame and the frames nested in it. Of several frames in one, which only samples have, the first is read.
 fn read_chain(root: JsonValue<'_>, is_enriched: bool) -> Result<Vec<ReadFrame<'_>>, ReadError> {
-    let keys = ["binaryUUID", "binaryName", "address", "offsetIntoBinaryTextSegment"];
-    let chain = root.read_chain(keys, "subFrames", STACK_FRAMES_LIMIT)?;
+    let shape = NestedShape {
+        keys: ["binaryUUID", "binaryName", "address", "offsetIntoBinaryTextSegment"],
+        inner: "subFrames",
+        is_name: |name, key| name == key.as_bytes(),
+        has_branches: false,
+        depth_limit: STACK_FRAMES_LIMIT,
+        count_limit: STACK_FRAMES_LIMIT,
+    };
+    let chain = root.read_nested(&shape)?;
     Ok(chain.iter().map(|object| ReadFrame::from_object(object, is_enriched)).collect())
 }

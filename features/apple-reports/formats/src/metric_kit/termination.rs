@@ -1,6 +1,6 @@
 //! MetricKit's text on why the system ended a process.
 
-use crate::ips::namespace_number;
+use crate::ips::{namespace_name, namespace_number};
 
 /// A namespace and a code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,14 @@ impl Termination {
     }
 
     /// Reads `Namespace SIGNAL, Code 0xb`, or `FRONTBOARD 2343432205 <RBSTerminateContext| domain:10 code:0x8BADF00D …>`:
-    /// the code in the brackets counts more than the number before them. Another text has neither.
+    /// the code in the brackets counts more than the number before them. Also reads the text in the brackets alone. Another
+    /// text has neither.
     pub fn parse_text(text: &str) -> Termination {
+        if let Some(rest) = text.strip_prefix("domain:") {
+            let code = rest.split_once(" code:").and_then(|(_, code)| parse_number(code));
+            let namespace = parse_number(rest).and_then(namespace_name).map(str::to_owned);
+            return Termination { namespace, code };
+        }
         let inside = text.split_once('<').and_then(|(_, inside)| inside.split_once("code:"));
         let inside = inside.and_then(|(_, code)| parse_number(code));
         let rest = text.strip_prefix("Namespace ").unwrap_or(text);
@@ -59,6 +65,8 @@ mod tests {
         assert_eq!(read(watchdog), ("FRONTBOARD".to_owned(), Some(0x8BAD_F00D)));
         let other = "RUNNINGBOARD 1 <RBSTerminateContext| domain:10 code:0xDEAD10CC>";
         assert_eq!(read(other), ("RUNNINGBOARD".to_owned(), Some(0xDEAD_10CC)));
+        let alone = "domain:10 code:0x8BADF00D explanation:[scene-update watchdog transgression]";
+        assert_eq!(read(alone), ("SPRINGBOARD".to_owned(), Some(0x8BAD_F00D)));
         assert_eq!(read("SPRINGBOARD 5"), ("SPRINGBOARD".to_owned(), Some(5)));
         assert_eq!(read("Swift runtime failure: nil"), (String::new(), None));
         assert_eq!(read(""), (String::new(), None));

@@ -3,6 +3,8 @@
 
 mod call_trees;
 mod causes;
+mod diagnostic_report_forms;
+mod diagnostic_reports;
 mod encoded_texts;
 mod hostile;
 mod jetsam_logs;

@@ -1,0 +1,82 @@
+//! Metric reports as devices with iOS 27 write them.
+
+use crate::MetricPayload;
+use crate::tests::{MEASURED, read, samples};
+use serde_json::{Value, json};
+use time::macros::datetime;
+use unslide_proto::event::GatewayEvent;
+
+/// A metric report of a day as a device with iOS 27 writes it.
+fn metric_report() -> Value {
+    let ms = |value: u32| json!({"value": value, "unit": "ms"});
+    let bucket = |from: u32, to: u32, count: u32| json!({"lowerBound": ms(from), "upperBound": ms(to), "count": count});
+    let histogram = |buckets: Value| json!({"histogram": {"buckets": buckets}});
+    let mb = |value: f64| json!({"value": {"value": value, "unit": "MB"}});
+    let values = json!([
+        {"cpuTimeMetric": {"value": {"value": 100, "unit": "s"}}},
+        {"hangTimeMetric": histogram(json!([bucket(400, 700, 30)]))},
+        {"timeToFirstDrawMetric": histogram(json!([bucket(1_000, 1_010, 50), bucket(2_000, 2_010, 60)]))},
+        {"applicationResumeTimeMetric": histogram(json!([bucket(200, 210, 60)]))},
+        {"hitchTimeMetric": {"ratio": {"value": 5, "unit": "ms per s"}}},
+        {"peakMemoryMetric": mb(200.0)}, {"logicalDiskWritesMetric": mb(1.3)},
+        {"totalWiFiUploadMetric": mb(50.0)}, {"totalCellularUploadMetric": mb(70.0)},
+        {"totalWiFiDownloadMetric": mb(60.0)}, {"totalCellularDownloadMetric": mb(80.0)}]);
+    let entry = |seconds: u32, values: Value| json!({"duration": {"value": seconds, "unit": "s"}, "states": [], "values": values});
+    json!({"version": "2.0.0", "timeRange": {"begin": 782_722_800, "end": 782_809_140},
+        "environment": {"bundleIdentifier": "com.acme.shop", "applicationBuildVersion": "7", "latestApplicationVersion": "1.0.0",
+            "deviceType": "iPhone16,1", "osVersion": {"platform": "iPhone OS", "number": "27.0", "buildNumber": "24A435"}},
+        "intervalEntries": [entry(10_800, json!([{"cpuTimeMetric": {"value": {"value": 7, "unit": "s"}}}])), entry(86_400, values)],
+        "stateEntries": []})
+}
+
+#[test]
+fn a_metric_report_is_read_alone_and_within_ours() {
+    let alone = read(&metric_report()).unwrap();
+    assert_eq!(samples(&alone), MEASURED, "the longest interval counts");
+    assert_eq!(
+        (alone.app.as_str(), alone.version.as_str(), alone.build.as_deref(), alone.os.as_deref()),
+        ("com.acme.shop", "1.0.0", Some("7"), Some("iPhone OS 27.0 (24A435)"))
+    );
+    assert_eq!((alone.measured_at, alone.unread.len()), (datetime!(2025-10-22 06:59 UTC), 0));
+    let within = read(&json!({"id": "m", "metric_kit": metric_report()})).unwrap();
+    assert_eq!((within.id.as_str(), samples(&within)), ("m", samples(&alone)));
+}
+
+#[test]
+fn a_metric_report_has_one_id_in_each_of_its_encodings() {
+    let id = |report: &Value| read(report).unwrap().id;
+    let expected = id(&metric_report());
+    let mut by_domain = metric_report();
+    by_domain["stateEntries"] =
+        json!({"com.acme.screen": [{"state": {"domain": "com.acme.screen", "label": "map"}, "values": []}]});
+    by_domain["intervalEntries"][1]["states"] = json!({});
+    by_domain["intervalEntries"][1]["values"].as_array_mut().unwrap().reverse();
+    assert_eq!(id(&by_domain), expected);
+    let pretty = serde_json::to_vec_pretty(&metric_report()).unwrap();
+    assert_eq!(MetricPayload::from_json(&pretty).unwrap().id, expected);
+    let mut of_another = metric_report();
+    of_another["intervalEntries"][1]["values"][0]["cpuTimeMetric"]["value"]["value"] = json!(101);
+    assert_ne!(id(&of_another), expected, "another device of the same model");
+}
+
+#[test]
+fn what_a_metric_report_has_beside_known_metrics_is_named() {
+    let mut odd = metric_report();
+    odd["intervalEntries"][1]["values"] = json!([
+        {"cpuTimeMetric": {"value": {"value": 1, "unit": "fortnights"}}}, {"hangTimeMetric": {"histogram": {"buckets": [{}]}}},
+        {"foregroundTerminationMetric": {"normalTerminationCount": 3}}, {"laterMetric": {}},
+        {"metalFrameRateMetric": {"framesPerSecond": {"value": 59.5, "unit": "Hz"}}},
+        {"metalFrameRateMetric": {"framesPerSecond": {"value": 30, "unit": "Hz"}}}]);
+    let read_odd = read(&odd).unwrap();
+    assert_eq!(
+        read_odd.unread,
+        ["cpuTimeMetric.value", "hangTimeMetric.histogram", "foregroundTerminationMetric"]
+    );
+    assert_eq!(samples(&read_odd).len(), 2, "one for each layer");
+    let only_disk = json!({"timeRange": {"begin": 799_113_600, "end": 799_113_600}, "environment": metric_report()["environment"],
+        "intervalEntries": [{"duration": {"value": 0, "unit": "s"}, "states": [], "values": []}]});
+    assert!(read(&only_disk).unwrap().samples.is_empty());
+    let diagnostic = json!({"timeRange": {}, "crashDiagnostic": {}});
+    let error = read(&diagnostic).unwrap_err();
+    assert!(error.contains("a diagnostic of MetricKit") && error.contains("/v1/reports"), "{error}");
+}
