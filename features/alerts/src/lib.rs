@@ -54,10 +54,8 @@ pub const FEATURE: Feature =
 #[must_use]
 pub fn feature(config: Config) -> ConfiguredFeature {
     let ApiSettings { public_url, alerts } = &config.api;
-    let settings = FeatureSettings {
-        problems: alerts.problems(public_url),
-        ..FeatureSettings::from_config(&config)
-    };
+    let settings =
+        FeatureSettings { problems: alerts.problems(public_url), ..FeatureSettings::from_config(&config) };
     ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config.api)) }
 }
 

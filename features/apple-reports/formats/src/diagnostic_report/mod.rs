@@ -24,7 +24,8 @@ use members::{find, get, text, type_name};
 use notes::{Form, Notes};
 use scalars::{Measurement, TimeRange};
 use tree::CallStackTree;
-use unslide_report::reader::{DocumentText, MemberPlace, ReportReader, TranslatedReport};
+use unslide_report::MemberPlace;
+use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
 
 /// The reader of diagnostic reports.
