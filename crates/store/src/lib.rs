@@ -40,7 +40,7 @@ pub use hooks::{
     wake_features,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
-pub use reports::{partitions, retention};
+pub use reports::{deltas, partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
