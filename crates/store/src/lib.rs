@@ -38,7 +38,7 @@ pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{Announcement, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{HookFuture, Measures, StoreHook, announce_to_features};
 pub use kafka::{dead_letters, deferred, outbox, positions};
-pub use reports::{partitions, retention};
+pub use reports::{deltas, partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbol_waits::{ArrivedSymbols, MissedSymbols, SymbolPosition, SymbolWaits, wake_features};
 pub use symbols::{objects, partial, slots, uploads, usage};

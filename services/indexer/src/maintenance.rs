@@ -1,6 +1,7 @@
-//! Periodic work: creates tables ahead, drops old days, requests reports that a replay deferred, and moves
-//! bodies into segments.
+//! Periodic work: creates tables ahead, drops old days, requests reports that a replay deferred, folds counts, and
+//! moves bodies into segments.
 
+mod deltas;
 pub mod input;
 pub mod tenants;
 
@@ -61,10 +62,12 @@ pub async fn run(
                 over = bodies.expire_all().await.and(counted.map(drop).map_err(MoveError::from));
                 over_fails = over.is_err();
             }
+            let folded = deltas::fold_due(&store, &metrics).await;
             let watched = tenants.update_gauges().await;
             let more = bodies.run_round().await?;
             caught_up?;
             forgotten?;
+            folded?;
             watched?;
             over.map(|()| more)
         };

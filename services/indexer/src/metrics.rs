@@ -11,6 +11,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
 use unslide_store::dead_letters::DeadLetterStage;
+use unslide_store::deltas::DueDeltas;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
@@ -97,6 +98,7 @@ pub struct Metrics {
     /// Objects that could not be deleted and are tried again, of all services.
     pub undeleted_objects: IntGauge,
     pending_seconds: IntGauge,
+    unfolded_seconds: IntGauge,
     dead_letters: IntCounterVec,
     oldest_dead_letter: IntGaugeVec,
     reader_stopped: IntGaugeVec,
@@ -180,6 +182,10 @@ impl Metrics {
                 "unslide_indexer_pending_body_seconds",
                 "How long the oldest body has been in the database.",
             )?,
+            unfolded_seconds: make.register_gauge(
+                "unslide_indexer_unfolded_seconds",
+                "Age of the oldest report that is due to be folded into the counts of its group; 0 without one.",
+            )?,
             dead_letters: make.register_counters(
                 "unslide_indexer_dead_letters_total",
                 "Dead letters, by the stage that failed and the reason.",
@@ -226,6 +232,12 @@ impl Metrics {
     pub fn set_pending_age(&self, pending: &[PendingDay], now: OffsetDateTime) {
         let oldest = pending.iter().map(|p| p.oldest).min();
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
+    }
+
+    /// Sets the age of the oldest row that is due to be folded.
+    pub fn set_unfolded_age(&self, due: &[DueDeltas], now: OffsetDateTime) {
+        let oldest = due.iter().map(|one| one.oldest).min();
+        self.unfolded_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }
 
     /// Sets the bytes of a reader's records in flight.

@@ -183,10 +183,10 @@ pub async fn read_group_trends(
         GroupTrend,
         r#"SELECT coalesce(g.merged_into, g.id) AS "group!", d.day AS "day!", sum(d.reports)::bigint AS "reports!"
            FROM groups g CROSS JOIN LATERAL (
-               SELECT day, reports FROM group_days
+               SELECT day, reports FROM group_day_counts
                WHERE $4::text IS NULL AND tenant = $1 AND group_id = g.id AND day >= $3
                UNION ALL
-               SELECT day, reports FROM group_breakdowns
+               SELECT day, reports FROM group_breakdown_counts
                WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $4 AND day >= $3) d
            WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2))
            GROUP BY 1, 2 ORDER BY 1, 2"#,

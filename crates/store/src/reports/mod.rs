@@ -16,8 +16,8 @@ mod waits;
 
 pub use delete::delete_report;
 pub(crate) use delete::drop_rest;
-pub use groups::regroup;
-pub(crate) use groups::{normalize_term, stored_sketch};
+pub use groups::{deltas, regroup};
+pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};
 pub use same_crash::count_once;

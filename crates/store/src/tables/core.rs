@@ -58,6 +58,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("app_devices") },
     OwnedTable::new("groups"),
     OwnedTable::new("group_activity"),
+    OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("group_deltas") },
     OwnedTable::new("group_days"),
     OwnedTable::new("group_breakdowns"),
     OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("group_devices") },

@@ -3,7 +3,7 @@
 use crate::outbox::Relay;
 use crate::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails, StoredArrival};
 use crate::tenants::{self, QuotaLimits};
-use crate::{Settings, Store, apply_migrations, partitions};
+use crate::{Settings, Store, apply_migrations, deltas, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
@@ -135,8 +135,22 @@ impl Database {
         panic!("no statement waits for a lock");
     }
 
-    /// Everything that reports leave behind, as text.
+    /// Folds the rows of each group, at most `limit` in a transaction and at most as many transactions.
+    pub async fn fold(&self, limit: u32, mut transactions: usize) {
+        for due in deltas::list_due(&self.store, 1, self.store.now(), u32::MAX >> 1).await.unwrap() {
+            let mut more = true;
+            while more && transactions > 0 {
+                transactions -= 1;
+                let mut tx = self.store.tenant(&due.tenant).await.unwrap();
+                more = deltas::fold_groups(&mut tx, &[due.group], limit).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        }
+    }
+
+    /// Everything that reports leave behind, as text. Counts are folded.
     pub async fn dump(&self) -> String {
+        self.fold(1_000, usize::MAX).await;
         let mut dump = String::new();
         for table in [
             "report_keys",

@@ -166,7 +166,7 @@ impl World {
             "app_devices",
             "wanted_images",
             "groups",
-            "group_days",
+            "(SELECT group_id, day, sum(reports) FROM group_day_counts GROUP BY 1, 2)",
             "symbol_slots",
             "outbox",
             "dead_letters",

@@ -5,6 +5,7 @@ mod bodies;
 mod bounds;
 mod deferral;
 mod deleted_tenants;
+mod folding;
 mod indexer_fixture;
 mod replays;
 mod skipped_records;

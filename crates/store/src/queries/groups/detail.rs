@@ -77,7 +77,7 @@ async fn read_breakdown(
 ) -> Result<Vec<(String, i64)>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT value, sum(reports)::bigint AS "reports!" FROM group_breakdowns
+        r#"SELECT value AS "value!", sum(reports)::bigint AS "reports!" FROM group_breakdown_counts
            WHERE tenant = $1 AND group_id = ANY ($2) AND dimension = $3
            GROUP BY value ORDER BY 2 DESC, value LIMIT $4"#,
         tenant,
@@ -161,7 +161,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     let (connection, tenant, _) = tx.parts();
     let days = sqlx::query_as!(
         GroupDay,
-        r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
+        r#"SELECT day AS "day!", sum(reports)::bigint AS "reports!" FROM group_day_counts
            WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
         tenant,
         &groups,

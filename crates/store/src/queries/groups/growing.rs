@@ -56,10 +56,10 @@ async fn read_growth(
                        UNION ALL
                        SELECT merged_into, id FROM groups WHERE tenant = $1 AND merged_into = ANY ($2)) g
                  CROSS JOIN LATERAL (
-                     SELECT day, reports FROM group_days
+                     SELECT day, reports FROM group_day_counts
                      WHERE $6::text IS NULL AND tenant = $1 AND group_id = g.id AND day >= $4 AND day < $5
                      UNION ALL
-                     SELECT day, reports FROM group_breakdowns
+                     SELECT day, reports FROM group_breakdown_counts
                      WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $6
                        AND day >= $4 AND day < $5) d
                  GROUP BY 1) t

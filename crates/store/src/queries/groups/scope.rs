@@ -2,7 +2,7 @@
 
 use super::{GroupFilter, ListedGroup};
 use crate::number::to_row;
-use crate::reports::stored_sketch;
+use crate::reports::{device_hash, stored_sketch};
 use crate::{Result, TenantTx, Uuid};
 use sqlx::{Postgres, QueryBuilder};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl CountScope {
     /// Writes a FROM clause with the rows of the group `g`, and of those merged into it, that count: `b` has
     /// their reports.
     pub(super) fn push_rows(&self, query: &mut QueryBuilder<Postgres>) {
-        let table = if self.version.is_some() { "group_breakdowns" } else { "group_days" };
+        let table = if self.version.is_some() { "group_breakdown_counts" } else { "group_day_counts" };
         query.push(format!(
             " FROM (SELECT b.reports FROM {table} b WHERE b.tenant = g.tenant AND b.group_id = g.id"
         ));
@@ -78,8 +78,12 @@ pub(super) async fn groups_of_version(
 ) -> Result<Option<Vec<Uuid>>> {
     let (connection, tenant, _) = tx.parts();
     let groups = sqlx::query_scalar!(
-        "SELECT DISTINCT group_id FROM group_breakdowns
-         WHERE tenant = $1 AND dimension = 'version' AND value = $2 ORDER BY group_id LIMIT $3",
+        r#"SELECT group_id AS "group_id!" FROM (
+               (SELECT DISTINCT group_id FROM group_breakdowns
+                WHERE tenant = $1 AND dimension = 'version' AND value = $2 ORDER BY group_id LIMIT $3)
+               UNION (SELECT DISTINCT group_id FROM group_deltas
+                      WHERE tenant = $1 AND version = $2 ORDER BY group_id LIMIT $3)) g
+           ORDER BY 1 LIMIT $3"#,
         tenant,
         version,
         most + 1
@@ -109,16 +113,16 @@ pub async fn replace_counts(
     let ids: Vec<Uuid> = groups.iter().map(|group| group.id).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT g.target AS "target!", d.reports AS "reports!", d.devices
+        r#"SELECT g.target AS "target!", d.reports AS "reports!", d.devices, d.device
            FROM (SELECT id AS target, id FROM unnest($2::uuid[]) AS one (id)
                  UNION ALL
                  SELECT merged_into, id FROM groups WHERE tenant = $1 AND merged_into = ANY ($2)) g
            CROSS JOIN LATERAL (
-               SELECT reports, devices FROM group_days
+               SELECT reports, devices, device FROM group_day_counts
                WHERE $3::text IS NULL AND tenant = $1 AND group_id = g.id
                  AND ($4::date IS NULL OR day >= $4) AND ($5::date IS NULL OR day <= $5)
                UNION ALL
-               SELECT reports, devices FROM group_breakdowns
+               SELECT reports, devices, device FROM group_breakdown_counts
                WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $3
                  AND ($4::date IS NULL OR day >= $4) AND ($5::date IS NULL OR day <= $5)) d"#,
         tenant,
@@ -135,6 +139,9 @@ pub async fn replace_counts(
         count.reports += row.reports;
         if let Some(devices) = row.devices {
             count.devices.merge(&stored_sketch(&devices)?);
+        }
+        if let Some(device) = row.device {
+            count.devices.add_hash(device_hash(&device));
         }
     }
     for group in groups {

@@ -1,7 +1,7 @@
 //! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
-use super::{DeviceSketches, GroupChange};
-use crate::reports::rollups::utc_day;
+use super::deltas::{CountKey, GroupCounts};
+use super::sketches::DeviceSketches;
 use crate::reports::rows::{MadeOn, truncate_name};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
@@ -11,33 +11,33 @@ use unslide_model::DistinctSketch;
 /// The dimension that has sketches of devices, too.
 const VERSION_DIMENSION: &str = "version";
 
-/// Returns the dimensions of a report, and its value in each.
-fn dimension_values(version: &str, made_on: &MadeOn) -> [(&'static str, String); 3] {
+/// Returns the model and the operating system that a report was made on.
+pub(super) fn describe_hardware(made_on: &MadeOn) -> (String, String) {
     let model = truncate_name(made_on.model.as_deref().unwrap_or_default());
     let os: Vec<&str> =
         [&made_on.os_name, &made_on.os_version].into_iter().flatten().map(String::as_str).collect();
-    [
-        (VERSION_DIMENSION, version.to_owned()),
-        ("model", model),
-        ("os_version", truncate_name(os.join(" ").trim())),
-    ]
+    (model, truncate_name(os.join(" ").trim()))
+}
+
+/// Returns the dimensions of reports, and their value in each.
+fn dimension_values(key: &CountKey) -> [(&'static str, &str); 3] {
+    [(VERSION_DIMENSION, &key.version), ("model", &key.model), ("os_version", &key.os_version)]
 }
 
 /// Adds to what groups count by dimension. The groups' rows are locked.
-pub(super) async fn count_breakdowns(
+pub(super) async fn write_breakdowns(
     tx: &mut TenantTx,
-    counted: &[GroupChange<'_>],
+    counts: &GroupCounts,
     sketches: &DeviceSketches,
 ) -> Result<()> {
-    let mut rows: BTreeMap<(Uuid, &str, String, Date), i64> = BTreeMap::new();
-    for one in counted {
-        for (dimension, value) in dimension_values(&one.version, &one.made_on) {
-            *rows.entry((one.row.id, dimension, value, utc_day(one.received_at))).or_default() +=
-                one.report_delta();
+    let mut rows: BTreeMap<(Uuid, &str, &str, Date), i64> = BTreeMap::new();
+    for (key, reports) in counts {
+        for (dimension, value) in dimension_values(key) {
+            *rows.entry((key.group, dimension, value, key.day)).or_default() += reports;
         }
     }
-    let devices_of = |(group, dimension, value, day): &(Uuid, &str, String, Date)| {
-        let key = (*dimension == VERSION_DIMENSION).then(|| (*group, value.clone(), *day))?;
+    let devices_of = |(group, dimension, value, day): &(Uuid, &str, &str, Date)| {
+        let key = (*dimension == VERSION_DIMENSION).then(|| (*group, (*value).to_owned(), *day))?;
         sketches.versions.get(&key).map(DistinctSketch::to_bytes)
     };
     let mut devices: Vec<Option<Vec<u8>>> = Vec::new();
@@ -49,7 +49,7 @@ pub(super) async fn count_breakdowns(
     });
     let groups: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
     let dimensions: Vec<String> = rows.keys().map(|key| key.1.to_owned()).collect();
-    let values: Vec<String> = rows.keys().map(|key| key.2.clone()).collect();
+    let values: Vec<String> = rows.keys().map(|key| key.2.to_owned()).collect();
     let days: Vec<Date> = rows.keys().map(|key| key.3).collect();
     let reports: Vec<i64> = rows.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
@@ -71,7 +71,7 @@ pub(super) async fn count_breakdowns(
     )
     .execute(&mut *connection)
     .await?;
-    if reports.iter().any(|reports| *reports < 0) {
+    if reports.iter().any(|reports| *reports <= 0) {
         sqlx::query!(
             "DELETE FROM group_breakdowns
              WHERE tenant = $1 AND group_id = ANY ($2) AND day = ANY ($3) AND reports <= 0",
@@ -97,12 +97,11 @@ mod tests {
             os_name: os_name.map(str::to_owned),
             os_version: os_version.map(str::to_owned),
         };
-        let of = |made_on| dimension_values("1.2", &made_on).map(|(_, value)| value);
-        assert_eq!(
-            of(made_on(Some("iPhone16,1"), Some("iOS"), Some("18.1"))),
-            ["1.2", "iPhone16,1", "iOS 18.1"]
-        );
-        assert_eq!(of(made_on(None, None, Some("18.1"))), ["1.2", "", "18.1"]);
-        assert_eq!(of(made_on(None, None, None)), ["1.2", "", ""]);
+        let of = |made_on| describe_hardware(&made_on);
+        let pair = |model: &str, os: &str| (model.to_owned(), os.to_owned());
+        let full = made_on(Some("iPhone16,1"), Some("iOS"), Some("18.1"));
+        assert_eq!(of(full), pair("iPhone16,1", "iOS 18.1"));
+        assert_eq!(of(made_on(None, None, Some("18.1"))), pair("", "18.1"));
+        assert_eq!(of(made_on(None, None, None)), pair("", ""));
     }
 }

@@ -1,6 +1,7 @@
 //! Groups of reports with the same fingerprint, kept in step with the reports.
 
 mod breakdowns;
+pub mod deltas;
 mod devices;
 mod regressions;
 pub mod regroup;
@@ -9,16 +10,15 @@ mod terms;
 mod write;
 
 use super::Change;
-use super::rollups::{Counted, utc_day};
+use super::rollups::Counted;
 use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
 use crate::groups::{GroupEvent, GroupMove, end_redirects, name_groups, record_moves};
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
-use sketches::DeviceSketches;
-pub(crate) use sketches::stored_sketch;
+pub(crate) use sketches::{device_hash, stored_sketch};
 use std::collections::BTreeMap;
 pub(crate) use terms::normalize_term;
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 
 /// A report that a group gains or loses, or that stays in it with another answer.
 struct GroupChange<'c> {
@@ -214,13 +214,11 @@ async fn write_changes(
     let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
         targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
     let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();
-    let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for one in counted {
         groups.entry(one.row.id).or_insert_with(|| Delta::from_row(&one.row)).add_own(one);
         if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
             Span::add_change(&mut groups.entry(*target).or_insert_with(|| Delta::from_row(row)).total, one);
         }
-        *days.entry((one.row.id, utc_day(one.received_at))).or_default() += one.report_delta();
     }
     let created = write::write_groups(tx, &groups).await?;
     if !created.is_empty() {
@@ -236,10 +234,7 @@ async fn write_changes(
     if !leaving.is_empty() {
         write::look_again(tx, &leaving, &targets, empty).await?;
     }
-    let sketches = DeviceSketches::load_with_changes(tx, counted).await?;
-    days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
-    write::write_days(tx, &days, &sketches).await?;
-    breakdowns::count_breakdowns(tx, counted, &sketches).await?;
+    deltas::record_counts(tx, counted).await?;
     devices::count_devices(tx, counted).await?;
     // A group that is merged into another is not new to anyone.
     let created = groups.values().filter(|delta| {

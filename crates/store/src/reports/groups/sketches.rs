@@ -1,7 +1,6 @@
 //! The devices of groups by day, and by version and day, as sketches.
 
-use super::GroupChange;
-use crate::reports::rollups::utc_day;
+use super::deltas::CountKey;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -16,18 +15,18 @@ pub(super) struct DeviceSketches {
 }
 
 impl DeviceSketches {
-    /// Adds the devices of arriving reports to the stored sketches. The groups' rows are locked, so that no
-    /// other transaction changes the same sketches.
-    pub(super) async fn load_with_changes(
+    /// Adds the devices of gained reports to the stored sketches. The groups' rows are locked, so that no other transaction
+    /// changes the same sketches.
+    pub(super) async fn load_with_devices<'k>(
         tx: &mut TenantTx,
-        counted: &[GroupChange<'_>],
+        counted: impl Iterator<Item = &'k CountKey>,
     ) -> Result<DeviceSketches> {
         let mut sketches = DeviceSketches::default();
-        for one in counted.iter().filter(|one| one.sign > 0) {
-            let Some(device) = &one.made_on.device else { continue };
-            let (group, hash, day) = (one.row.id, device_hash(device), utc_day(one.received_at));
-            sketches.days.entry((group, day)).or_default().add_hash(hash);
-            sketches.versions.entry((group, one.version.clone(), day)).or_default().add_hash(hash);
+        for key in counted {
+            let Some(device) = &key.device else { continue };
+            let hash = device_hash(device);
+            sketches.days.entry((key.group, key.day)).or_default().add_hash(hash);
+            sketches.versions.entry((key.group, key.version.clone(), key.day)).or_default().add_hash(hash);
         }
         if !sketches.days.is_empty() {
             sketches.merge_stored(tx).await?;
@@ -76,7 +75,7 @@ impl DeviceSketches {
 }
 
 /// Returns bits of a device's bytes that are as good as random.
-fn device_hash(device: &[u8]) -> u64 {
+pub(crate) fn device_hash(device: &[u8]) -> u64 {
     let digest: [u8; 32] = Sha256::digest(device).into();
     digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }

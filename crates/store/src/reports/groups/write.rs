@@ -1,6 +1,8 @@
 //! The rows of `groups` and `group_days`.
 
-use super::{Delta, DeviceSketches, EmptyGroups, GroupChange};
+use super::deltas::GroupCounts;
+use super::sketches::DeviceSketches;
+use super::{Delta, EmptyGroups, GroupChange};
 use crate::groups::{refresh_totals, retire_empty};
 use crate::reports::rows::truncate_name;
 use crate::{Result, TenantTx, Uuid, json};
@@ -154,12 +156,17 @@ pub(super) async fn look_again(
     }
 }
 
-/// Adds to what groups count by day.
+/// Adds to what groups count by day. The groups' rows are locked.
 pub(super) async fn write_days(
     tx: &mut TenantTx,
-    days: &BTreeMap<(Uuid, Date), i64>,
+    counts: &GroupCounts,
     sketches: &DeviceSketches,
 ) -> Result<()> {
+    let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
+    for (key, reports) in counts {
+        *days.entry((key.group, key.day)).or_default() += reports;
+    }
+    days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
     let groups: Vec<Uuid> = days.keys().map(|key| key.0).collect();
     let dates: Vec<Date> = days.keys().map(|key| key.1).collect();
     let reports: Vec<i64> = days.values().copied().collect();
@@ -181,13 +188,15 @@ pub(super) async fn write_days(
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::query!(
-        "DELETE FROM group_days WHERE tenant = $1 AND group_id = ANY ($2) AND day = ANY ($3) AND reports <= 0",
-        tenant,
-        &groups,
-        &dates
-    )
-    .execute(connection)
-    .await?;
+    if reports.iter().any(|reports| *reports <= 0) {
+        sqlx::query!(
+            "DELETE FROM group_days WHERE tenant = $1 AND group_id = ANY ($2) AND day = ANY ($3) AND reports <= 0",
+            tenant,
+            &groups,
+            &dates
+        )
+        .execute(connection)
+        .await?;
+    }
     Ok(())
 }

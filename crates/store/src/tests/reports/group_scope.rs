@@ -103,7 +103,12 @@ async fn groups_of_a_version_and_a_period_count_and_rank_by_it() {
     assert_eq!(ranked(&database, &scope(Some("3.0"), None)).await, []);
     let everything = list(&database, &GroupFilter::default(), GroupOrder::Reports).await;
     assert!(everything.iter().all(|group| group.all_reports.is_none()));
-    check(&database).await;
+    // Nothing is folded, then a part, then all.
+    for transactions in [0, 1, usize::MAX] {
+        database.fold(4, transactions).await;
+        check(&database).await;
+    }
+    assert_eq!(database.number("SELECT count(*) FROM group_deltas").await, 0);
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     for order in ORDERS {
         let found = groups::list_groups(&mut other, &scope(Some("1.0"), None), order, None, 9).await.unwrap();

@@ -100,7 +100,7 @@ async fn late_symbols_move_a_report_and_every_count_with_it_once() {
         all(&database).await.iter().all(|g| !g.provisional && g.reports == 1),
         "the provisional one is gone"
     );
-    assert_eq!(database.number("SELECT sum(reports)::bigint FROM group_days").await, 2);
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM group_day_counts").await, 2);
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ fn better(n: u8) -> Arrival {
 }
 
 /// What groups count is what was stored and not deleted, after any history of arrivals, better answers, deletions, merges,
-/// splits, other rules and retention. Nothing lags behind.
+/// splits, other rules, retention and folding. Nothing lags behind.
 #[tokio::test]
 async fn every_count_is_that_of_the_stored_reports() {
     let database = Database::new().await;
@@ -353,6 +353,7 @@ async fn random_history(database: &Database, with_rules_and_retention: bool) -> 
                 }
             }
             7 => done.twice += count_once(database).await,
+            11 => database.fold(3, 2).await,
             8 | 9 if with_rules_and_retention => rules.next_page(database).await,
             10 if with_rules_and_retention => done.expired += expire_one(database).await,
             _ => drop(database.store(&[of_history(n), of_history(n % 40 + 1)]).await),
@@ -573,11 +574,12 @@ async fn check_devices(database: &Database) {
         |value: &str| format!("SELECT g.id, {value}, sum(r.weight)::bigint {of_reports} GROUP BY 1, 2");
     let by_dimension = |dimension: &str| {
         format!(
-            "SELECT group_id, value || ' ' || day, reports FROM group_breakdowns WHERE dimension = '{dimension}'"
+            "SELECT group_id, value || ' ' || day, sum(reports)::bigint FROM group_breakdown_counts
+             WHERE dimension = '{dimension}' GROUP BY 1, 2"
         )
     };
     let day = "(r.received_at AT TIME ZONE 'UTC')::date";
-    let by_day = "SELECT group_id, day::text, reports FROM group_days";
+    let by_day = "SELECT group_id, day::text, sum(reports)::bigint FROM group_day_counts GROUP BY 1, 2";
     assert_eq!(read(by_day).await, read(&counted(&format!("{day}::text"))).await);
     let version = format!("r.version || ' ' || {day}");
     assert_eq!(read(&by_dimension("version")).await, read(&counted(&version)).await);

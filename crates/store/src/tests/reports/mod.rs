@@ -1,5 +1,6 @@
 pub mod contexts;
 pub mod deleting;
+pub mod deltas;
 pub mod duplicates;
 pub mod durations;
 pub mod finding;

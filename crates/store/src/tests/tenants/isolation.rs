@@ -306,6 +306,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_dead_letters_requested", "the indexer finds the dead letters that it has to replay"),
     ("unslide_defer", "the indexer puts records of any tenant off: slugs and offsets only"),
     ("unslide_deferred_ranges", "the indexer finds the records that it put off: slugs and offsets only"),
+    ("unslide_deltas_due", "the indexer finds counts to fold: ids, numbers and times"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     (
         "unslide_groups_like",

@@ -105,6 +105,7 @@ async fn every_panel_shows_the_tenant_of_the_role_and_no_other() {
     for query in [
         "SELECT tenant FROM public.reports",
         "SELECT device FROM public.group_devices",
+        "SELECT device FROM public.group_deltas",
         "SELECT assignee FROM public.groups",
         "SELECT slug FROM public.tenants",
         "DELETE FROM unslide_stats.groups",

@@ -1,0 +1,195 @@
+//! The counts of groups by day and by dimension, and what new reports add to them: rows of `group_deltas`, until the indexer
+//! folds them into `group_days` and `group_breakdowns`. Storing a report touches no page of these tables. Readers add both.
+//!
+//! Rows are only added. Before a report leaves a group, the group's rows are folded in the same transaction.
+
+use super::breakdowns::{self, describe_hardware};
+use super::sketches::DeviceSketches;
+use super::{GroupChange, write};
+use crate::column::{TenantColumn, U64};
+use crate::number::{to_row, to_row32};
+use crate::reports::rollups::utc_day;
+use crate::{Result, Store, TenantTx, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, OffsetDateTime};
+use unslide_model::TenantId;
+
+/// The rows that one statement folds.
+const FOLD_PAGE_ROWS: u32 = 5_000;
+
+/// Reports that a group gains or loses on a day, and their values.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CountKey {
+    pub(super) group: Uuid,
+    pub(super) day: Date,
+    pub(super) version: String,
+    pub(super) model: String,
+    pub(super) os_version: String,
+    /// The device of reports that the group gains. A sketch keeps the devices of reports that it loses.
+    pub(super) device: Option<Vec<u8>>,
+}
+
+/// Numbers of reports to add.
+pub(super) type GroupCounts = BTreeMap<CountKey, i64>;
+
+impl CountKey {
+    fn from_change(one: &GroupChange<'_>) -> CountKey {
+        let (model, os_version) = describe_hardware(&one.made_on);
+        CountKey {
+            group: one.row.id,
+            day: utc_day(one.received_at),
+            version: one.version.clone(),
+            model,
+            os_version,
+            device: one.made_on.device.clone().filter(|_| one.sign > 0),
+        }
+    }
+}
+
+/// Counts reports by day and by dimension. The groups' rows have to be locked.
+pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
+    let leaving: BTreeSet<Uuid> = counted.iter().filter(|one| one.sign < 0).map(|one| one.row.id).collect();
+    let (mut direct, mut gained) = (GroupCounts::new(), GroupCounts::new());
+    for one in counted.iter().filter(|one| one.sign != 0) {
+        let counts = if leaving.contains(&one.row.id) { &mut direct } else { &mut gained };
+        *counts.entry(CountKey::from_change(one)).or_default() += one.report_delta();
+    }
+    append_deltas(tx, &gained).await?;
+    if leaving.is_empty() {
+        return Ok(());
+    }
+    // The rows come first: a count that falls to zero is deleted.
+    let leaving: Vec<Uuid> = leaving.into_iter().collect();
+    while fold_page(tx, &leaving, FOLD_PAGE_ROWS).await? == u64::from(FOLD_PAGE_ROWS) {}
+    write_counts(tx, &direct).await
+}
+
+async fn append_deltas(tx: &mut TenantTx, gained: &GroupCounts) -> Result<()> {
+    if gained.is_empty() {
+        return Ok(());
+    }
+    let groups: Vec<Uuid> = gained.keys().map(|key| key.group).collect();
+    let days: Vec<Date> = gained.keys().map(|key| key.day).collect();
+    let versions: Vec<String> = gained.keys().map(|key| key.version.clone()).collect();
+    let models: Vec<String> = gained.keys().map(|key| key.model.clone()).collect();
+    let os_versions: Vec<String> = gained.keys().map(|key| key.os_version.clone()).collect();
+    let devices: Vec<Option<Vec<u8>>> = gained.keys().map(|key| key.device.clone()).collect();
+    let reports: Vec<i64> = gained.values().copied().collect();
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO group_deltas (tenant, group_id, day, version, model, os_version, device, reports, added_at)
+         SELECT $1, n.group_id, n.day, n.version, n.model, n.os_version, n.device, n.reports, $9
+         FROM unnest($2::uuid[], $3::date[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[])
+              AS n (group_id, day, version, model, os_version, device, reports)",
+        tenant,
+        &groups,
+        &days,
+        &versions,
+        &models,
+        &os_versions,
+        &devices as &[Option<Vec<u8>>],
+        &reports,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Adds to the counts themselves.
+async fn write_counts(tx: &mut TenantTx, counts: &GroupCounts) -> Result<()> {
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let sketches = DeviceSketches::load_with_devices(tx, counts.keys()).await?;
+    write::write_days(tx, counts, &sketches).await?;
+    breakdowns::write_breakdowns(tx, counts, &sketches).await
+}
+
+/// Folds at most `limit` rows of groups with locked rows. Returns their number.
+async fn fold_page(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "DELETE FROM group_deltas d
+         USING (SELECT group_id, id FROM group_deltas WHERE tenant = $1 AND group_id = ANY ($2)
+                ORDER BY group_id, id LIMIT $3) n
+         WHERE d.tenant = $1 AND d.group_id = n.group_id AND d.id = n.id
+         RETURNING d.group_id, d.day, d.version, d.model, d.os_version, d.device, d.reports",
+        tenant,
+        groups,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    let folded = rows.len() as u64;
+    let mut counts = GroupCounts::new();
+    for row in rows {
+        let key = CountKey {
+            group: row.group_id,
+            day: row.day,
+            version: row.version,
+            model: row.model,
+            os_version: row.os_version,
+            device: row.device,
+        };
+        *counts.entry(key).or_default() += row.reports;
+    }
+    write_counts(tx, &counts).await?;
+    Ok(folded)
+}
+
+/// A group with rows that are to be folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDeltas {
+    /// The tenant of the group.
+    pub tenant: TenantId,
+    /// The group.
+    pub group: Uuid,
+    /// The number of its rows.
+    pub deltas: u64,
+    /// When the oldest of them was added.
+    pub oldest: OffsetDateTime,
+}
+
+/// Returns the groups of all tenants with `many` rows, or with a row from before a time: those with the oldest rows first, at
+/// most `limit`.
+pub async fn list_due(
+    store: &Store,
+    many: u64,
+    before: OffsetDateTime,
+    limit: u32,
+) -> Result<Vec<DueDeltas>> {
+    Ok(sqlx::query_as!(
+        DueDeltas,
+        r#"SELECT tenant AS "tenant!: TenantColumn", group_id AS "group!", deltas AS "deltas!: U64", oldest AS "oldest!"
+           FROM unslide_deltas_due($1, $2, $3)"#,
+        to_row(many),
+        before,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Folds at most `limit` rows of groups. Returns true if more may be left. Returns false if another transaction folds rows of
+/// the tenant.
+pub async fn fold_groups(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let is_alone: bool =
+        sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended('deltas ' || $1, 0))")
+            .bind(tenant)
+            .fetch_one(&mut *connection)
+            .await?;
+    if !is_alone {
+        return Ok(false);
+    }
+    // In the order in which batches lock groups.
+    let locked = sqlx::query_scalar!(
+        "SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE",
+        tenant,
+        groups
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(fold_page(tx, &locked, limit).await? == u64::from(limit))
+}
