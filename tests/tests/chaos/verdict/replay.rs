@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 53] = [
+const APART: [&str; 54] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
