@@ -5,7 +5,7 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo screens test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint prepare walls clean-cache
+.PHONY: help demo screens test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint month prepare walls clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
@@ -20,6 +20,7 @@ help:
 	@echo 'make bench-queries  times of lists and groups over BENCH_STORED reports (10000000)'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
+	@echo 'make month         six days of three tenants with real servers and a clock that moves; needs root'
 	@echo 'make walls         compile and test the rest without each feature in turn'
 	@echo 'make fmt | lint    format | formatting and lints only'
 	@echo 'make prepare       write .sqlx anew after a change of a query or a migration'
@@ -83,6 +84,10 @@ release:
 	@scripts/setup build
 	@echo '== building the optimised binary'
 	@scripts/release build
+
+month:
+	@scripts/setup test
+	@scripts/month --short
 
 walls:
 	@scripts/without-feature --all

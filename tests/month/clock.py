@@ -1,0 +1,37 @@
+"""The clock of the month, for the programs of the product and PostgreSQL: they are moved by an offset from the real time.
+
+The month ends at the real time. Kafka and the driver stay there: Kafka refuses records from more than an hour ahead, and
+keeps those of the past.
+"""
+
+import struct
+import subprocess
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+
+class Clock:
+    def __init__(self, folder: Path, days: int):
+        self.file, self.library = folder / "clock", folder / "clock.so"
+        source = Path(__file__).with_name("clock.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", self.library, source, "-ldl"], check=True)
+        self.behind = timedelta(days=days)
+        self.file.write_bytes(bytes(8))
+        for file in (self.file, self.library):
+            file.chmod(0o644)
+        self.write()
+
+    def write(self):
+        with open(self.file, "r+b") as file:
+            file.write(struct.pack("=q", -int(self.behind.total_seconds())))
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc) - timedelta(seconds=int(self.behind.total_seconds()))
+
+    def advance(self, by: timedelta):
+        """Moves the clock forward, never beyond the real time."""
+        self.behind = max(self.behind - by, timedelta())
+        self.write()
+
+    def environment(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(self.library), "UNSLIDE_MONTH_CLOCK": str(self.file)}
