@@ -20,6 +20,8 @@ const COMMANDS: &[&[FeatureCommand]] = &[
     unslide_export_commands::EVENT_COMMANDS,
     // Files of metric payloads.
     unslide_health_commands::COMMANDS,
+    // Keys that apps carry.
+    unslide_ingest_commands::PUBLIC_KEY_COMMANDS,
     // The identity provider of a tenant.
     unslide_people_commands::SSO_COMMANDS,
     // Erasures of persons.

@@ -1,6 +1,6 @@
 //! The features of the product. Nothing else in this program names one.
 
-use unslide_feature::{Feature, KeyMaker, MakeKey, TokenWriter};
+use unslide_feature::{Feature, TokenWriter};
 use unslide_runtime::config::ConfigReader;
 use unslide_sandbox::ChildTask;
 
@@ -57,18 +57,6 @@ pub const DEMO_DATA: &[unslide_cli::SendDemoData] = &[
     unslide_captures_commands::send_demo_data,
 ];
 
-/// Makers of the keys of `unslide key create --public`.
-pub const KEY_MAKERS: &[KeyMaker] = &[
-    // Keys in the URLs of apps.
-    unslide_ingest::KEY_MAKER,
-];
-
-/// Makers of the keys of `unslide key create --names`.
-pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
-    // Keys in the URLs of profilers.
-    unslide_symbol_server::NAMES_KEY_MAKER,
-];
-
 /// Writers of the tokens of `unslide key create --sentry-token`.
 pub const TOKEN_WRITERS: &[TokenWriter] = &[
     // Keys as other products' upload clients expect them.
@@ -86,6 +74,7 @@ mod tests {
     use std::collections::BTreeSet;
     use unslide_client::features::SYMBOLIZERS;
     use unslide_runtime::config::Sources;
+    use unslide_store::keys::KeyPlace;
     use unslide_symbolicate::SymbolizerFeature;
 
     #[test]
@@ -116,5 +105,22 @@ mod tests {
         assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
         assert_eq!(of_hooks(unslide_feature::for_indexer(&features).hooks), order);
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), order.len(), "each is named once");
+    }
+
+    #[test]
+    fn no_two_kinds_of_keys_can_be_taken_for_each_other() {
+        let features = read_features(&mut Sources::new(None, []).read());
+        let kinds = unslide_feature::collect_key_kinds(&features);
+        assert!(kinds.len() > 2, "{kinds:?}");
+        for (at, kind) in kinds.iter().enumerate() {
+            assert!(kind.prefix.ends_with('_') && kind.name.bytes().all(|byte| byte.is_ascii_lowercase()));
+            for other in &kinds[..at] {
+                assert!(kind.name != other.name && kind.action != other.action, "{kind:?} {other:?}");
+                assert!(!kind.prefix.starts_with(other.prefix) && !other.prefix.starts_with(kind.prefix));
+                assert!(kind.place != other.place, "{kind:?} {other:?}");
+            }
+            // Only a key in a header grants operations of the API.
+            assert_eq!(kind.place == KeyPlace::Header, !kind.scopes.is_empty(), "{kind:?}");
+        }
     }
 }

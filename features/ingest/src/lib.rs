@@ -1,13 +1,11 @@
 //! Ingest: reports straight from an app, with a public key in the path of a URL.
 //!
-//! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
+//! `key` has the kind of keys and finds the key of a request, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
 //! console, `receive` the route of the apps, `overflow` the records over a rate, `erasure` the jobs that erase what came with
 //! a key, `versions` the counts of the versions that use a key.
 
-mod command;
 pub mod erasure;
 mod key;
-mod known_keys;
 mod limits;
 mod operations;
 mod overflow;
@@ -16,8 +14,7 @@ mod receive;
 pub mod store;
 mod versions;
 
-pub use command::KEY_MAKER;
-pub use key::{AppPattern, KeyText, PublicKeyKind};
+pub use key::PUBLIC_KEYS;
 
 use axum::{Extension, Router};
 use limits::IngestLimits;
@@ -26,9 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
-use store::CallerKey;
 use tokio::task::JoinHandle;
-use unslide_api::feature::path_keys::KnownKeys;
 use unslide_api::feature::{Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts};
 use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
@@ -80,7 +75,6 @@ const OVERFLOW_HELP: &str =
 
 /// State of the feature in one process of the api.
 pub struct Ingest {
-    keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
     overflow: OverflowBytes,
     /// Reports and refused requests by outcome, from the start of the api on.
@@ -93,7 +87,6 @@ pub struct Ingest {
 impl Ingest {
     fn new(settings: IngestApiSettings) -> Ingest {
         Ingest {
-            keys: KnownKeys::default(),
             limits: IngestLimits::default(),
             overflow: OverflowBytes::new(settings.ingest_overflow_bytes),
             outcomes: OutcomeCounts::default(),
@@ -139,8 +132,7 @@ pub fn read(reader: &mut ConfigReader) -> Feature {
 }
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] =
-    &[OwnedTable::purged("ingest_keys"), OwnedTable::purged("ingest_key_versions")];
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("ingest_key_versions")];
 
 /// Makes the feature with these settings.
 #[must_use]
@@ -148,7 +140,8 @@ pub fn feature(config: Config) -> Feature {
     Feature {
         settings: Some(ConfigPart::from_config(&config)),
         hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: erasure::JOBS },
+        key_kinds: &[&PUBLIC_KEYS],
+        builder: BuilderFeature { name: NAME, clear: Some(purge_versions), jobs: erasure::JOBS },
         ..Feature::new(NAME, for_api(config.api))
     }
 }
@@ -186,6 +179,6 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
     }
 }
 
-fn purge_keys(store: &Store) -> Clearing<'_> {
-    Box::pin(store::purge_closed(store))
+fn purge_versions(store: &Store) -> Clearing<'_> {
+    Box::pin(store::purge_versions(store))
 }

@@ -1,6 +1,5 @@
 //! `/console/public-keys`: the tenant's public keys, each with the lines for the clients.
 
-use crate::key::AppPattern;
 use crate::operations::IngestExtension;
 use crate::operations::change::{IngestKeyChange, change_public_key};
 use crate::operations::create::create_public_key;
@@ -210,10 +209,7 @@ async fn create_key(
 ) -> Result<Response, Problem> {
     let apps = form.field_text("apps");
     let apps = apps.split([',', ' ', '\n', '\r']).filter(|app| !app.is_empty());
-    let new = NewIngestKey {
-        name: form.field_text("name"),
-        apps: apps.map(|app| AppPattern(app.to_owned())).collect(),
-    };
+    let new = NewIngestKey { name: form.field_text("name"), apps: apps.map(str::to_owned).collect() };
     let _ = create_public_key(api, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
@@ -228,7 +224,6 @@ struct KeyAction {
 /// `POST /console/public-keys/{id}/{action}`: `activate`, `retire`, `close`, `erase`. To close a key takes its id once more.
 async fn change_key(
     api: State<Api>,
-    ingest: IngestExtension,
     signed: SignedIn<TenantAdmin>,
     Path(path): Path<KeyAction>,
     form: SentForm,
@@ -247,7 +242,7 @@ async fn change_key(
         _ => return Err(Problem::new(Kind::NotFound, "public keys have no such action")),
     };
     let change = JsonBody(IngestKeyChange { state });
-    let Json(_) = change_public_key(api, ingest, signed.access, Path(path.id), change).await?;
+    let Json(_) = change_public_key(api, signed.access, Path(path.id), change).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 

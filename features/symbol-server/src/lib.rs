@@ -9,19 +9,15 @@ mod names;
 mod operations;
 mod store;
 
-pub use names::NAMES_KEY_MAKER;
-pub use names::store::purge_expired;
+pub use names::NAMES_KEYS;
 
 use axum::Extension;
 use files::DownloadRates;
 use names::NamesKeys;
 use std::sync::Arc;
 use unslide_api::feature::ApiFeature;
-use unslide_builder::{BuilderFeature, Clearing};
 use unslide_feature::Feature;
 use unslide_runtime::config::ConfigReader;
-use unslide_store::tables::OwnedTable;
-use unslide_store::{Store, StoreHook};
 
 /// The name of the feature.
 pub const NAME: &str = "symbol-server";
@@ -41,9 +37,6 @@ pub fn read(_: &mut ConfigReader) -> Feature {
     feature()
 }
 
-/// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::purged("names_keys")];
-
 /// Makes the feature, which has no settings.
 #[must_use]
 pub fn feature() -> Feature {
@@ -55,13 +48,5 @@ pub fn feature() -> Feature {
         tables: names::operations::NAMES_KEY_TABLES,
         ..ApiFeature::new(NAME, "Files of symbols, and keys that give names of functions to profilers.")
     };
-    Feature {
-        hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-        builder: BuilderFeature { name: NAME, clear: Some(purge_keys), jobs: &[] },
-        ..Feature::new(NAME, api)
-    }
-}
-
-fn purge_keys(store: &Store) -> Clearing<'_> {
-    Box::pin(purge_expired(store))
+    Feature { key_kinds: &[&NAMES_KEYS], ..Feature::new(NAME, api) }
 }

@@ -4,8 +4,6 @@
 //! has the list of features and hands each service its part.
 
 use std::error::Error;
-use std::pin::Pin;
-use time::OffsetDateTime;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
@@ -14,7 +12,8 @@ use unslide_indexer::IndexerFeatures;
 use unslide_model::TenantId;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::config::ConfigPart;
-use unslide_store::{Store, StoreHook};
+use unslide_store::StoreHook;
+use unslide_store::keys::{API_KEYS, KeyKind};
 use unslide_symbolicate::{Analysis, DerivedObject, SymbolizerFeature};
 use unslide_symbolizer::SymbolizerFeatures;
 
@@ -32,6 +31,8 @@ pub struct Feature {
     /// Its additions to the indexer.
     pub indexer: IndexerFeature,
     pub symbolizer: SymbolizerFeature,
+    /// Its kinds of keys.
+    pub key_kinds: &'static [&'static KeyKind],
 }
 
 impl Feature {
@@ -45,45 +46,9 @@ impl Feature {
             builder: BuilderFeature { name, clear: None, jobs: &[] },
             indexer: IndexerFeature::default(),
             symbolizer: SymbolizerFeature::new(name),
+            key_kinds: &[],
         }
     }
-}
-
-/// The text of a key that is made.
-pub type MadeKey<'k> =
-    Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
-
-/// A key of a feature that is to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyRequest<'k> {
-    /// The name of the key, for people.
-    pub name: &'k str,
-    /// The apps that it is for; empty for all.
-    pub apps: &'k [String],
-    /// When it expires; None if its maker does not say.
-    pub expires_at: Option<OffsetDateTime>,
-}
-
-/// Makes a key of a tenant and returns its text.
-pub type MakeKey = for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>;
-
-/// A key with its use, as JSON. None if the tenant has no such key.
-pub type ShownKey<'k> =
-    Pin<Box<dyn Future<Output = Result<Option<String>, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
-
-/// Reads the key of a tenant by its id.
-pub type ShowKey = for<'k> fn(&'k Store, &'k TenantId, &'k str) -> ShownKey<'k>;
-
-/// Makes keys of a feature on the command line, for apps.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyMaker {
-    pub make: MakeKey,
-    /// Reads the key with the versions of apps that use it.
-    pub show: ShowKey,
-    /// The path of the URL to which an app sends reports, before the key.
-    pub url_path: &'static str,
-    /// Returns a report of an app with this id, for a test of a key. The report says that it is one.
-    pub build_test_report: fn(&str, &str) -> String,
 }
 
 /// An API key that is to be written in another form.
@@ -110,6 +75,13 @@ pub struct TokenWriter {
 #[must_use]
 pub fn collect_hooks(features: &[Feature]) -> Vec<StoreHook> {
     features.iter().map(|feature| feature.hook).collect()
+}
+
+/// Returns the kinds of keys: that of the core, and those of features.
+#[must_use]
+pub fn collect_key_kinds(features: &[Feature]) -> Vec<&'static KeyKind> {
+    let kinds = features.iter().flat_map(|feature| feature.key_kinds).copied();
+    std::iter::once(&API_KEYS).chain(kinds).collect()
 }
 
 /// Returns the additions of features to the api.

@@ -10,6 +10,7 @@ use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
 use unslide_store::StoreHook;
+use unslide_store::keys::KeyKind;
 
 pub mod check;
 mod reference;
@@ -153,6 +154,8 @@ pub struct Administration {
     pub kafka: unslide_stream::Settings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
+    /// The kinds of keys, also those of features.
+    pub key_kinds: Vec<&'static KeyKind>,
 }
 
 /// The sections of all servers, and those of features.
@@ -181,10 +184,11 @@ impl Configuration {
 /// Returns everything that is wrong with them.
 pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
-    read_checked(configured, problems, |Configuration { api, .. }| Administration {
+    read_checked(configured, problems, |Configuration { api, features, .. }| Administration {
         postgres: api.postgres,
         kafka: api.kafka,
         tenants: api.tenants,
+        key_kinds: unslide_feature::collect_key_kinds(&features),
     })
 }
 
@@ -199,7 +203,8 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
     };
     read_checked(configured, problems, |Configuration { api, features, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
-        let administration = Administration { postgres, kafka, tenants };
+        let key_kinds = unslide_feature::collect_key_kinds(&features);
+        let administration = Administration { postgres, kafka, tenants, key_kinds };
         FsckConfiguration {
             administration,
             objects: api.objects,

@@ -1,9 +1,9 @@
 //! `PATCH /v1/public-keys/{id}`: retires, closes or activates a public key.
 
-use super::{IngestExtension, check_id, no_key};
+use super::{check_id, no_key};
 use crate::store::{self, IngestKey, IngestKeyState};
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use serde::Deserialize;
 use unslide_api::feature::operation::{Access, Api, JsonBody, Path, Problem, TenantAdmin, problems};
 use unslide_store::audit;
@@ -23,7 +23,7 @@ pub struct IngestKeyChange {
 
 /// Change the state of a public key
 ///
-/// A retired key is still accepted. A closed one is refused after 10 seconds at the latest, and apps that carry it lose
+/// A retired key is still accepted. A closed one is refused after at most one second, and apps that carry it lose
 /// their reports; `active` opens it again for 30 days, after which its row is deleted.
 #[utoipa::path(patch, path = "/v1/public-keys/{id}", tag = "ingest", operation_id = "change_public_key",
     params(("id" = String, Path, description = "The key's id: 8 hexadecimal digits.", max_length = 64)),
@@ -32,7 +32,6 @@ pub struct IngestKeyChange {
     security(("key" = ["tenant:admin"])))]
 pub async fn change_public_key(
     State(api): State<Api>,
-    Extension(ingest): IngestExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<IngestKeyChange>,
@@ -45,6 +44,6 @@ pub async fn change_public_key(
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "public_key.change", &key.id, &detail).await?;
     tx.commit().await?;
-    ingest.keys.forget_all();
+    api.key_cache.forget(access.tenant());
     Ok(Json(key))
 }

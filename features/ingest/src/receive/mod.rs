@@ -8,8 +8,9 @@ mod run_summary;
 mod runs;
 
 use crate::Ingest;
+use crate::key::{CallerKey, find_key, find_known_key};
 use crate::overflow::to_overflow_record;
-use crate::store::{CallerKey, VersionUses};
+use crate::store::VersionUses;
 use answer::{AnswerForm, Received};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -30,6 +31,7 @@ use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::path_keys::{KEY_LOOKUP_TIMEOUT, rate_problem};
 use unslide_model::SenderKeyId;
 use unslide_report::ReadLimits;
+use unslide_store::keys::covers_app;
 use unslide_stream::{Delivered, OutRecord};
 
 /// The most bytes of a body, packed and unpacked.
@@ -129,7 +131,7 @@ async fn receive_reports(
     for report in &reports.reports {
         if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
             let report = VersionUses { reports: 1, runs: 0 };
-            ingest.versions.count_uses(&key, day, &app.id, &app.version, report);
+            ingest.versions.count_uses((&key).into(), day, &app.id, &app.version, report);
         }
     }
     Ok(received)
@@ -137,7 +139,7 @@ async fn receive_reports(
 
 /// The body of a request with a known key, within the rates of its sender.
 struct ReceivedBody {
-    key: Arc<CallerKey>,
+    key: CallerKey,
     bytes: Bytes,
     budget: ReadBudget,
     /// True if the request is over a rate, so that its records wait in overflow.
@@ -172,8 +174,8 @@ async fn receive_body(
     refuse_browsers(&parts.headers)?;
     let (key, is_over_address) = find_sender(api, ingest, text, parts).await?;
     assign_caller(&parts.extensions, api, Caller::Public(key.tenant.clone()))?;
-    tracing::debug!(public_key.id = key.id, "a request of a public key");
-    if !key.is_tenant_active {
+    tracing::debug!(public_key.id = key.prefix, "a request of a public key");
+    if !key.active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
     }
     api.check_topics()?;
@@ -198,15 +200,15 @@ async fn find_sender(
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
-) -> Result<(Arc<CallerKey>, bool), Problem> {
+) -> Result<(CallerKey, bool), Problem> {
     let address = parts.extensions.get::<ClientAddress>();
     let taken = address.map_or(Ok(()), |address| {
         ingest.limits.addresses.take_request(api.clock.monotonic_micros(), address.0)
     });
     if let Err(problem) = taken {
-        return ingest.find_known_key(api, text).map(|key| (key, true)).ok_or(problem);
+        return find_known_key(api, text).map(|key| (key, true)).ok_or(problem);
     }
-    let key = ingest.find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let key = find_key(api, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
     Ok((key, false))
 }
 
@@ -231,7 +233,7 @@ struct ReadRequest {
 
 async fn read_reports(
     api: &Api,
-    key: &Arc<CallerKey>,
+    key: &CallerKey,
     form: BodyForm,
     body: Bytes,
     mut budget: ReadBudget,
@@ -244,7 +246,7 @@ async fn read_reports(
         reports: api.limits.ingest_reports.min(MAX_REPORTS),
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
-    let (apps, readers) = (Arc::clone(key), api.readers.clone());
+    let (apps, readers) = (key.clone(), api.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
         let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
@@ -259,13 +261,12 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
     let Some(app) = app else {
         return Some("the report names no app, and the key is for some apps only".to_owned());
     };
-    if key.apps.iter().any(|pattern| pattern.covers(app)) {
+    if key.apps.iter().any(|pattern| covers_app(pattern, app)) {
         return None;
     }
-    let apps: Vec<&str> = key.apps.iter().map(|pattern| pattern.0.as_str()).collect();
     // The name comes from the report, so its length is bounded here.
     let app: String = app.chars().take(60).collect();
-    Some(format!("the report is of {app}, the key is for {}", apps.join(", ")))
+    Some(format!("the report is of {app}, the key is for {}", key.apps.join(", ")))
 }
 
 async fn send_reports(
@@ -288,7 +289,7 @@ async fn send_reports(
 
 /// Returns the words for a key in the details of dead letters.
 fn name_sender(key: &CallerKey) -> String {
-    format!("public key {}", key.id)
+    format!("public key {}", key.prefix)
 }
 
 /// Returns the maker of a request's records for a topic.
@@ -301,7 +302,7 @@ fn make_records<'r>(
 ) -> Result<RecordMaker<'r>, Problem> {
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let sender_key = SenderKeyId::parse(&key.id);
+    let sender_key = SenderKeyId::parse(&key.prefix);
     Ok(RecordMaker { api, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
 }
 

@@ -7,7 +7,8 @@ use super::{
     take_values,
 };
 use crate::Ingest;
-use crate::store::{CallerKey, VersionUses};
+use crate::key::CallerKey;
+use crate::store::VersionUses;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -65,7 +66,7 @@ async fn send_runs(
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
         receive_body(api, ingest, text, parts, body).await?;
-    let (reader, now) = (Arc::clone(&key), api.clock.now());
+    let (reader, now) = (key.clone(), api.clock.now());
     let (summaries, budget) =
         read_body(api, &key.tenant, bytes, move |body| read_summaries(&body, &reader, now, budget)).await?;
     let values = summaries.iter().map(|summary| &summary.bytes);
@@ -89,7 +90,13 @@ async fn send_runs(
     send_within_rate(api, ingest, &key, records, is_over_rate).await?;
     let day = api.clock.now().date();
     for run in summaries.iter().filter_map(|summary| summary.read.as_ref().ok()) {
-        ingest.versions.count_uses(&key, day, &run.app, &run.version, VersionUses { reports: 0, runs: 1 });
+        ingest.versions.count_uses(
+            (&key).into(),
+            day,
+            &run.app,
+            &run.version,
+            VersionUses { reports: 0, runs: 1 },
+        );
     }
     let mut received = list_outcomes(&summaries);
     received.is_in_overflow = is_over_rate;

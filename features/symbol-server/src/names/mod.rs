@@ -1,7 +1,7 @@
 //! Names of functions for profilers, with a key in the path: the symbolication API of Mozilla's tools, and symbol files of
 //! Breakpad.
 //!
-//! `key` has the kind of keys and finds the key of a request, `store` the statements, `operations` the API of a tenant's
+//! `key` has the kind of keys and finds the key of a request, `store` lists and ends keys, `operations` the API of a tenant's
 //! administrators, `symbolicate` and `breakpad` the answers.
 
 pub mod breakpad;
@@ -11,7 +11,7 @@ pub mod store;
 mod symbolicate;
 mod text;
 
-pub use key::{NAMES_KEY_MAKER, NamesKeys};
+pub use key::{NAMES_KEYS, NamesKeys};
 
 use crate::layouts::parse_breakpad_id;
 use crate::{ServerExtension, SymbolServer};
@@ -25,10 +25,10 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
+use key::NamesCaller;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::NamesCaller;
 use unslide_api::feature::Api;
 use unslide_api::feature::intake::{Caller, ClientAddress, RequestId, assign_caller};
 use unslide_api::feature::operation::SymbolsOfReport;
@@ -95,13 +95,13 @@ async fn sign_in(
     server: &SymbolServer,
     text: &str,
     parts: &Parts,
-) -> Result<Arc<NamesCaller>, Problem> {
+) -> Result<NamesCaller, Problem> {
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
         server.keys.take_address(api, *address)?;
     }
     let caller = server.keys.find_caller(api, text).await?;
     assign_caller(&parts.extensions, api, Caller::Public(caller.tenant.clone()))?;
-    tracing::debug!(names_key.id = caller.id, "a request of a names key");
+    tracing::debug!(names_key.id = caller.prefix, "a request of a names key");
     Ok(caller)
 }
 
@@ -111,7 +111,7 @@ async fn visible_ids(
     caller: &NamesCaller,
     ids: BTreeSet<DebugId>,
 ) -> Result<BTreeSet<DebugId>, Problem> {
-    let Some(app) = &caller.app else { return Ok(ids) };
+    let Some(app) = caller.apps.first() else { return Ok(ids) };
     let asked: Vec<DebugId> = ids.into_iter().collect();
     let mut tx = api.tenant(&caller.tenant).await?;
     let apps = list_apps(&mut tx, &asked).await?;

@@ -226,7 +226,7 @@ pub async fn authenticate_key(extensions: &Extensions, api: &Api, key: &str) -> 
         request.record("peer.address", client.map(|client| tracing::field::display(client.0)));
         return Err(Problem::from_kind(Kind::Unauthorized));
     };
-    api.key_uses.record_use(&principal, api.clock.now());
+    api.key_uses.record_use(&principal.tenant, principal.key_id, principal.last_used_at, api.clock.now());
     Ok(principal)
 }
 

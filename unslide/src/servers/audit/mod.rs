@@ -7,8 +7,8 @@ use crate::configuration::Configured;
 use crate::prelude::*;
 use indicatif::ProgressBar;
 use std::time::Duration;
+use unslide_cli::moment::{self, Moment};
 use unslide_cli::quantity;
-use unslide_client::moment::{self, Moment};
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
 

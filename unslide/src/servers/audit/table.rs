@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use unslide_cli::Table;
-use unslide_client::moment;
+use unslide_cli::moment;
 use unslide_stream::audit::{Audit, SummaryRow};
 
 const AUDIT_COLUMNS: [&str; 14] = [

@@ -1,8 +1,6 @@
 //! `DELETE /v1/names-keys/{id}`: ends a names key.
 
 use super::super::store;
-use crate::ServerExtension;
-use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
 use unslide_api::feature::Api;
@@ -16,14 +14,13 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Delete a names key
 ///
-/// It is refused after 10 seconds at the latest.
+/// It is refused after at most one second.
 #[utoipa::path(delete, path = "/v1/names-keys/{id}", tag = "symbol-server", operation_id = "delete_names_key",
     params(("id" = String, Path, description = "The key's id: 8 hexadecimal digits.", max_length = 64)),
     responses((status = 204, description = "The key is gone."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn delete_names_key(
     State(api): State<Api>,
-    Extension(server): ServerExtension,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
@@ -35,6 +32,6 @@ pub async fn delete_names_key(
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "names_key.delete", &id, &serde_json::json!({})).await?;
     tx.commit().await?;
-    server.keys.forget_all();
+    api.key_cache.forget(access.tenant());
     Ok(StatusCode::NO_CONTENT)
 }
