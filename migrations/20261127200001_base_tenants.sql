@@ -28,16 +28,25 @@ END $$;
 CREATE TRIGGER tenant_state_changes BEFORE UPDATE OF state ON tenants
     FOR EACH ROW EXECUTE FUNCTION unslide_tenant_state_changes();
 
-CREATE TABLE api_keys (
+-- Keys of every kind. The core declares the kind `api`, features declare others. A look-up always names the kind.
+CREATE TABLE keys (
     id           uuid PRIMARY KEY,
     tenant       text NOT NULL REFERENCES tenants (slug),
+    kind         text NOT NULL CHECK (kind ~ '^[a-z]{1,20}$'),
     name         text NOT NULL,
-    prefix       text NOT NULL UNIQUE CHECK (length(prefix) = 8),
-    secret_hash  bytea NOT NULL CHECK (length(secret_hash) = 32),
-    scopes       text[] NOT NULL,
-    -- Set: the key speaks for this app alone.
-    app          text,
+    -- Names the key wherever its text must not be: a part of the text of an API key, and 8 hexadecimal digits of the hash of
+    -- a key in a path.
+    prefix       text NOT NULL CHECK (length(prefix) = 8),
+    -- SHA-256 of the secret of an API key, and of the whole text of a key in a path.
+    key_hash     bytea NOT NULL CHECK (length(key_hash) = 32),
+    -- In clear, for kinds that are no secret: the text ships in every copy of an app.
+    key_text     text,
+    scopes       text[] NOT NULL DEFAULT '{}',
+    -- The apps that the key is for; empty for all. A public key may have `prefix.*`.
+    apps         text[] NOT NULL DEFAULT '{}' CHECK (cardinality(apps) <= 20),
     created_at   timestamptz NOT NULL,
+    -- Set: the key works, and a newer one should take its place.
+    retired_at   timestamptz,
     expires_at   timestamptz,
     revoked_at   timestamptz,
     -- When the key ended or ends, by revocation or expiry.
@@ -45,12 +54,17 @@ CREATE TABLE api_keys (
     last_used_at timestamptz,
     -- The key that made this one, so that a leaked key can be revoked with all keys that descend from it. NULL for keys
     -- made on the command line. No reference: an operator's key makes keys of other tenants.
-    made_by      uuid
+    made_by      uuid,
+    UNIQUE (tenant, prefix),
+    -- Scopes give operations of the API. A key of another kind can have none, whatever a program writes.
+    CHECK (kind = 'api' OR (scopes = '{}' AND made_by IS NULL)),
+    CHECK (kind <> 'api' OR (key_text IS NULL AND cardinality(apps) <= 1))
 );
-CREATE INDEX api_keys_tenant ON api_keys (tenant, created_at);
-CREATE INDEX api_keys_ends ON api_keys (ends_at) WHERE ends_at IS NOT NULL;
-CREATE INDEX api_keys_made_by ON api_keys (made_by) WHERE made_by IS NOT NULL;
-SELECT unslide_protect('api_keys', 'tenant', 'SELECT, INSERT, UPDATE');
+CREATE INDEX keys_list ON keys (tenant, created_at, id);
+CREATE INDEX keys_prefix ON keys (prefix, kind);
+CREATE INDEX keys_ends ON keys (ends_at) WHERE ends_at IS NOT NULL;
+CREATE INDEX keys_made_by ON keys (made_by) WHERE made_by IS NOT NULL;
+SELECT unslide_protect('keys', 'tenant', 'SELECT, INSERT, UPDATE');
 
 -- An owner is a tenant or the system. The system's name can be no slug: `~system`. In tables with rows of the system,
 -- the reference to the tenant is a column that is NULL for the system.
@@ -132,18 +146,18 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
                             FROM tenants t WHERE t.state <> 'deleted'))
 $$;
 
--- A key arrives before its tenant is known: a row for each exact prefix, with the hash and not the secret, and with what its
--- tenant may use, so that one statement says who asks and how much.
-CREATE FUNCTION unslide_key_principals(wanted text[])
-RETURNS TABLE (prefix text, id uuid, tenant text, tenant_version bigint, secret_hash bytea, scopes text[], app text,
-               expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz, tenant_state text,
+-- Keys arrive before their tenants are known: a row for each exact kind and prefix, with the hash and not the secret, and with
+-- what its tenant may use, so that one statement says who asks and how much.
+CREATE FUNCTION unslide_key_owners(kinds text[], prefixes text[])
+RETURNS TABLE (kind text, prefix text, id uuid, tenant text, tenant_version bigint, key_hash bytea, scopes text[],
+               apps text[], expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz, tenant_state text,
                tenant_limits jsonb)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT k.prefix, k.id, k.tenant, t.version, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at,
-           t.state, t.limits
-    FROM api_keys k JOIN tenants t ON t.slug = k.tenant
-    WHERE k.prefix = ANY (wanted)
+    SELECT k.kind, k.prefix, k.id, k.tenant, t.version, k.key_hash, k.scopes, k.apps, k.expires_at, k.revoked_at,
+           k.last_used_at, t.state, t.limits
+    FROM unnest(kinds, prefixes) AS w (kind, prefix)
+    JOIN keys k ON k.prefix = w.prefix AND k.kind = w.kind JOIN tenants t ON t.slug = k.tenant
 $$;
 
 -- True if a key is still in force, until the transaction ends: a revocation with descendants sees the keys that it
@@ -152,7 +166,7 @@ CREATE FUNCTION unslide_key_may_make(maker uuid, at timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT pg_advisory_xact_lock_shared(hashtextextended('makers of keys', 0));
-    SELECT EXISTS (SELECT FROM api_keys k WHERE k.id = maker AND k.revoked_at IS NULL
+    SELECT EXISTS (SELECT FROM keys k WHERE k.id = maker AND k.revoked_at IS NULL
                    AND (k.expires_at IS NULL OR k.expires_at > at))
 $$;
 
@@ -161,9 +175,9 @@ CREATE FUNCTION unslide_made_keys(root uuid, within text, at timestamptz) RETURN
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     WITH RECURSIVE made AS (
-        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM api_keys k WHERE k.made_by = root
+        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM keys k WHERE k.made_by = root
         UNION
-        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM made m JOIN api_keys k ON k.made_by = m.id
+        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM made m JOIN keys k ON k.made_by = m.id
     )
     SELECT m.tenant, m.id FROM made m JOIN tenants t ON t.slug = m.tenant
     WHERE (within IS NULL OR m.tenant = within) AND t.state <> 'deleted'
@@ -176,12 +190,12 @@ CREATE FUNCTION unslide_revoke_made_keys(root uuid, within text, at timestamptz,
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT pg_advisory_xact_lock(hashtextextended('makers of keys', 0));
-    SELECT FROM api_keys k
+    SELECT FROM keys k
     WHERE k.id IN (SELECT root UNION ALL SELECT m.id FROM unslide_made_keys(root, within, at) m)
       AND (within IS NULL OR k.tenant = within)
     ORDER BY k.tenant COLLATE "C", k.id FOR UPDATE;
     WITH revoked AS (
-        UPDATE api_keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
+        UPDATE keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
         WHERE k.tenant = m.tenant AND k.id = m.id RETURNING k.tenant, k.id
     ), noted AS (
         INSERT INTO audit_log (id, tenant, at, actor, action, subject, detail)
@@ -193,4 +207,4 @@ $$;
 
 -- Keys that ended, except those that made keys which are still there.
 INSERT INTO purges (target, key, at_column, condition) VALUES
-    ('api_keys', 'id', 'ends_at', 'NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = t.id)');
+    ('keys', 'id', 'ends_at', 'NOT EXISTS (SELECT FROM keys m WHERE m.made_by = t.id)');

@@ -2,7 +2,7 @@
 CREATE TABLE console_sessions (
     token_hash bytea PRIMARY KEY CHECK (length(token_hash) = 32),
     tenant     text NOT NULL REFERENCES tenants (slug),
-    key_id     uuid NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+    key_id     uuid NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
     -- The name that was chosen at sign-in: shown to its own session, and no proof of anything.
     name       text,
     created_at timestamptz NOT NULL,
@@ -18,10 +18,10 @@ RETURNS TABLE (id uuid, tenant text, tenant_version bigint, scopes text[], app t
                revoked_at timestamptz, last_used_at timestamptz, tenant_state text, tenant_limits jsonb, session_name text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT k.id, k.tenant, t.version, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits,
+    SELECT k.id, k.tenant, t.version, k.scopes, k.apps[1], k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits,
            s.name
     FROM console_sessions s
-    JOIN api_keys k ON k.id = s.key_id AND k.tenant = s.tenant
+    JOIN keys k ON k.id = s.key_id AND k.tenant = s.tenant AND k.kind = 'api'
     JOIN tenants t ON t.slug = k.tenant
     WHERE s.token_hash = wanted AND s.ends_at > at
 $$;

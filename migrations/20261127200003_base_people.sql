@@ -21,7 +21,7 @@ CREATE TABLE people (
     tenant          text NOT NULL REFERENCES tenants (slug),
     issuer          text NOT NULL,
     subject         text NOT NULL,
-    key_id          uuid NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+    key_id          uuid NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
     last_sign_in_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, issuer, subject)
 );

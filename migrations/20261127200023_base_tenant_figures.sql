@@ -22,7 +22,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
            (SELECT coalesce(sum(f.size), 0)::bigint FROM counted_files f WHERE f.tenant = t.slug),
            u.bytes + (SELECT coalesce(sum(p.size), 0)::bigint FROM partial_uploads p WHERE p.tenant = t.slug),
            u.uploads,
-           (SELECT count(*) FROM api_keys k WHERE k.tenant = t.slug AND k.revoked_at IS NULL
+           (SELECT count(*) FROM keys k WHERE k.tenant = t.slug AND k.kind = 'api' AND k.revoked_at IS NULL
                 AND (k.expires_at IS NULL OR k.expires_at > at))
     FROM tenants t
     -- Counts are by the hour. Of the hour in which the period begins, the part that lies in the period counts.

@@ -9,7 +9,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WITH RECURSIVE made AS (
         SELECT root AS id
         UNION
-        SELECT k.id FROM made m JOIN api_keys k ON k.made_by = m.id
+        SELECT k.id FROM made m JOIN keys k ON k.made_by = m.id
     ), removed AS (
         DELETE FROM sign_in_providers p USING made m
         WHERE p.set_by = m.id AND (within IS NULL OR p.tenant = within)
@@ -21,12 +21,12 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     INSERT INTO audit_log (id, tenant, at, actor, action, subject, detail)
     SELECT unslide_uuid(at), r.tenant, at, by_whom, 'sign_in.remove', r.issuer, jsonb_build_object('descends_from', root)
     FROM removed r;
-    SELECT FROM api_keys k
+    SELECT FROM keys k
     WHERE k.id IN (SELECT root UNION ALL SELECT m.id FROM unslide_made_keys(root, within, at) m)
       AND (within IS NULL OR k.tenant = within)
     ORDER BY k.tenant COLLATE "C", k.id FOR UPDATE;
     WITH revoked AS (
-        UPDATE api_keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
+        UPDATE keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
         WHERE k.tenant = m.tenant AND k.id = m.id RETURNING k.tenant, k.id
     ), noted AS (
         INSERT INTO audit_log (id, tenant, at, actor, action, subject, detail)

@@ -22,6 +22,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_export_commands::FEATURE,
     // Files of metric payloads.
     unslide_health_commands::FEATURE,
+    // Keys that apps carry.
+    unslide_ingest_commands::FEATURE,
     // The identity provider of a tenant.
     unslide_people_commands::FEATURE,
     // Erasures of persons.

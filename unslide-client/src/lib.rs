@@ -7,7 +7,6 @@ mod command_line;
 mod failure;
 pub mod features;
 mod manual;
-pub mod moment;
 mod offline;
 mod online;
 mod prelude;

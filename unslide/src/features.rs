@@ -1,6 +1,6 @@
 //! The features of the product. Nothing else in this program names one.
 
-use unslide_feature::{ConfiguredFeature, Feature, KeyMaker, MakeKey};
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_runtime::config::ConfigReader;
 
 /// Every feature, in the order in which their hooks run in a transaction: the order in which they lock rows.
@@ -40,18 +40,6 @@ pub const FEATURES: &[Feature] = &[
     unslide_export::FEATURE,
 ];
 
-/// Makers of the keys of `unslide key create --public`.
-pub const KEY_MAKERS: &[KeyMaker] = &[
-    // Keys in the URLs of apps.
-    unslide_ingest::KEY_MAKER,
-];
-
-/// Makers of the keys of `unslide key create --names`.
-pub const NAMES_KEY_MAKERS: &[MakeKey] = &[
-    // Keys in the URLs of profilers.
-    unslide_symbol_server::NAMES_KEY_MAKER,
-];
-
 /// Reads the settings of every feature.
 pub fn read_features(reader: &mut ConfigReader) -> Vec<ConfiguredFeature> {
     FEATURES.iter().map(|feature| (feature.read)(reader)).collect()
@@ -63,6 +51,7 @@ mod tests {
     use std::collections::BTreeSet;
     use unslide_client::features::FEATURES as CLIENT_FEATURES;
     use unslide_runtime::config::Sources;
+    use unslide_store::keys::KeyPlace;
     use unslide_symbolicate::SymbolizerFeature;
 
     #[test]
@@ -102,5 +91,21 @@ mod tests {
         assert_eq!(of_hooks(unslide_feature::for_builder(&features).hooks), order);
         assert_eq!(of_hooks(unslide_feature::for_indexer(&features).hooks), order);
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), order.len(), "each is named once");
+    }
+
+    #[test]
+    fn no_two_kinds_of_keys_can_be_taken_for_each_other() {
+        let kinds = unslide_feature::collect_key_kinds(FEATURES);
+        assert!(kinds.len() > 2, "{kinds:?}");
+        for (at, kind) in kinds.iter().enumerate() {
+            assert!(kind.prefix.ends_with('_') && kind.name.bytes().all(|byte| byte.is_ascii_lowercase()));
+            for other in &kinds[..at] {
+                assert!(kind.name != other.name && kind.action != other.action, "{kind:?} {other:?}");
+                assert!(!kind.prefix.starts_with(other.prefix) && !other.prefix.starts_with(kind.prefix));
+                assert!(kind.place != other.place, "{kind:?} {other:?}");
+            }
+            // Only a key in a header grants operations of the API.
+            assert_eq!(kind.place == KeyPlace::Header, !kind.scopes.is_empty(), "{kind:?}");
+        }
     }
 }

@@ -3,6 +3,4 @@
 pub(crate) use crate::boot;
 pub(crate) use clap::{Args, Subcommand};
 pub(crate) use serde_json::{Value, json};
-pub(crate) use unslide_cli::{
-    ApiServer, BoxError, Client, CommandError, Console, Exit, Outcome, Table, block_on, note, say,
-};
+pub(crate) use unslide_cli::{BoxError, CommandError, Console, Exit, Outcome, Table, block_on, note, say};

@@ -2,16 +2,18 @@
 
 use crate::configuration::service::Service;
 use crate::configuration::{Configuration, load_unchecked};
-use crate::features::KEY_MAKERS;
+use crate::features::FEATURES;
 use crate::serve;
 use std::path::Path;
 use tokio::net::TcpListener;
+use unslide_api::entropy::Entropy;
 use unslide_cli::{AddLine, BoxError};
 use unslide_dev::{Product, ServiceConfigs};
-use unslide_feature::KeyRequest;
 use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;
+use unslide_store::accounts::create_key_of_kind;
+use unslide_store::keys::{KeyPlace, NewKey};
 
 impl Product for Configuration {
     fn load_settings(config: Option<&Path>) -> Result<Configuration, BoxError> {
@@ -41,10 +43,19 @@ impl Product for Configuration {
         tenant: &TenantId,
         apps: &[String],
     ) -> Result<Option<String>, BoxError> {
-        let Some(maker) = KEY_MAKERS.first() else { return Ok(None) };
-        let request = KeyRequest { name: "unslide dev", apps, expires_at: None };
-        let key = (maker.make)(store, tenant, request).await?;
-        Ok(Some(format!("{}{key}", maker.url_path)))
+        let kinds = unslide_feature::collect_key_kinds(FEATURES);
+        let Some((kind, path)) = kinds.into_iter().find_map(|kind| match kind.place {
+            KeyPlace::Path(path) if kind.is_public => Some((kind, path)),
+            KeyPlace::Path(_) | KeyPlace::Header => None,
+        }) else {
+            return Ok(None);
+        };
+        let (name, apps) = ("unslide dev".to_owned(), apps.to_vec());
+        let new = NewKey { name, scopes: Vec::new(), apps, expires_at: None };
+        let new = kind.check_new(new, store.now())?;
+        let entropy = Entropy::default().generate_key()?;
+        let text = create_key_of_kind(store, tenant, kind, &new, &entropy).await?;
+        Ok(Some(format!("{path}{}", text.reveal())))
     }
 
     fn list_added_lines() -> Vec<AddLine> {

@@ -1,86 +1,51 @@
-//! The kind of public keys, and the apps that a key covers.
+//! The kind of public keys, and the key of a request from an app.
 
-use serde::{Deserialize, Serialize};
-use unslide_api::feature::path_keys::{PathKey, PathKeyKind};
-use utoipa::ToSchema;
+use unslide_api::feature::Keys;
+use unslide_api::feature::path_keys::{self, Presented};
+use unslide_api::problem::Problem;
+use unslide_store::keys::{KeyApps, KeyKind, KeyLifeTime, KeyPlace, KeyType};
 
-/// The most bytes of a bundle identifier.
-const MAX_APP_BYTES: usize = 255;
-/// The most apps of a key.
-pub const MAX_APPS: usize = 20;
+/// Public keys. An app carries one in the URL to which it sends its reports, so the text is no secret.
+pub const PUBLIC_KEYS: KeyKind = KeyKind {
+    name: "public",
+    title: "public key",
+    action: "public_key",
+    prefix: "usp_",
+    place: KeyPlace::Path("/i/"),
+    scopes: &[],
+    apps: KeyApps::Patterns,
+    life_time: KeyLifeTime::Endless,
+    max_in_force: 200,
+    is_public: true,
+    // A report needs the broker only.
+    counts_in_outages: true,
+};
 
-/// The kind of public keys.
+/// Public keys, as a type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PublicKeyKind;
+pub struct PublicKeyType;
 
-impl PathKeyKind for PublicKeyKind {
-    /// Secret scanners may take it for public.
-    const KEY_PREFIX: &'static str = "usp_";
+impl KeyType for PublicKeyType {
+    const DECLARATION: &'static KeyKind = &PUBLIC_KEYS;
 }
 
-/// The text of a public key.
-pub type KeyText = PathKey<PublicKeyKind>;
+/// The key of a request from an app. It gives no access to any operation.
+pub type CallerKey = Presented<PublicKeyType>;
 
-/// An app that a key covers: a bundle identifier, or `prefix.*` for all below it, such as extensions.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
-#[serde(transparent)]
-pub struct AppPattern(pub String);
-
-impl AppPattern {
-    /// Returns why this is no pattern, if it is none.
-    #[must_use]
-    pub fn find_problem(&self) -> Option<&'static str> {
-        let exact = self.0.strip_suffix(".*");
-        let name = exact.unwrap_or(&self.0);
-        let is_name = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        };
-        if self.0.len() > MAX_APP_BYTES {
-            Some("at most 255 bytes")
-        } else if !name.split('.').all(is_name) {
-            Some("a bundle identifier such as com.example.shop, or com.example.shop.* for all below it")
-        } else if exact.is_some() && !name.contains('.') {
-            Some("a pattern needs at least two parts before .*")
-        } else {
-            None
-        }
+/// Finds the key of a request. A text without a correct checksum costs no look-up.
+///
+/// # Errors
+/// The database fails, and the key was not known before.
+pub async fn find_key(keys: &Keys, text: &str) -> Result<Option<CallerKey>, Problem> {
+    let key = path_keys::find_key::<PublicKeyType>(keys, text).await?;
+    if let Some(key) = &key {
+        let now = keys.storage.clock.now();
+        keys.uses.record_use(&key.tenant, key.key_id, key.last_used_at, now);
     }
-
-    /// Returns true if the pattern covers an app.
-    #[must_use]
-    pub fn covers(&self, app: &str) -> bool {
-        match self.0.strip_suffix('*') {
-            Some(prefix) => app.len() > prefix.len() && app.starts_with(prefix),
-            None => app == self.0,
-        }
-    }
+    Ok(key)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_covers_apps_below_its_prefix_only() {
-        let covers = |pattern: &str, app: &str| AppPattern(pattern.to_owned()).covers(app);
-        assert!(covers("com.example.shop", "com.example.shop"));
-        assert!(!covers("com.example.shop", "com.example.shop.watch"));
-        assert!(covers("com.example.shop.*", "com.example.shop.watch"));
-        assert!(!covers("com.example.shop.*", "com.example.shop"));
-        assert!(!covers("com.example.shop.*", "com.example.shop."));
-        assert!(!covers("com.example.shop.*", "com.example.shopping.watch"));
-        for (pattern, is_right) in [
-            ("com.example.shop", true),
-            ("shop", true),
-            ("com.example.*", true),
-            ("com.*", false),
-            ("*", false),
-            ("com.*.shop", false),
-            ("com..shop", false),
-            ("com.example shop", false),
-            ("", false),
-        ] {
-            assert_eq!(AppPattern(pattern.to_owned()).find_problem().is_none(), is_right, "{pattern}");
-        }
-    }
+/// Returns the key of a request if it was in use a short time ago.
+pub fn find_known_key(keys: &Keys, text: &str) -> Option<CallerKey> {
+    keys.cache.find_known(&*keys.storage.clock, text)
 }

@@ -1,13 +1,11 @@
 //! Ingest: reports straight from an app, with a public key in the path of a URL.
 //!
-//! `key` has the text of a key, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
+//! `key` has the kind of keys and finds the key of a request, `store` the statements, `operations` the API of the tenant's administrators, `pages` the
 //! console, `receive` the route of the apps, `overflow` the records over a rate, `erasure` the jobs that erase what came with
 //! a key, `versions` the counts of the versions that use a key.
 
-mod command;
 pub mod erasure;
 mod key;
-mod known_keys;
 mod limits;
 mod operations;
 mod overflow;
@@ -16,8 +14,7 @@ mod receive;
 pub mod store;
 mod versions;
 
-pub use command::KEY_MAKER;
-pub use key::{AppPattern, KeyText, PublicKeyKind};
+pub use key::PUBLIC_KEYS;
 
 use axum::{Extension, Router};
 use limits::IngestLimits;
@@ -26,10 +23,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::Arc;
-use store::CallerKey;
 use tokio::task::JoinHandle;
 use unslide_api::feature::Broker;
-use unslide_api::feature::path_keys::KnownKeys;
 use unslide_api::feature::{
     Api, ApiFeature, ListTable, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag,
 };
@@ -82,7 +77,6 @@ const OVERFLOW_HELP: &str =
 
 /// State of the feature in one process of the api.
 pub struct Ingest {
-    keys: KnownKeys<PublicKeyKind, CallerKey>,
     limits: IngestLimits,
     overflow: OverflowBytes,
     /// Reports and refused requests by outcome, from the start of the api on.
@@ -95,7 +89,6 @@ pub struct Ingest {
 impl Ingest {
     fn new(settings: IngestApiSettings) -> Ingest {
         Ingest {
-            keys: KnownKeys::default(),
             limits: IngestLimits::default(),
             overflow: OverflowBytes::new(settings.ingest_overflow_bytes),
             outcomes: OutcomeCounts::default(),
@@ -138,15 +131,13 @@ impl Ingest {
 /// The feature.
 pub const FEATURE: Feature = Feature {
     hook: StoreHook::with_tables(NAME, OWNED_TABLES),
+    key_kinds: &[&PUBLIC_KEYS],
     builder: BuilderFeature { jobs: erasure::JOBS },
     ..Feature::new(NAME, |reader| feature(reader.read_whole()))
 };
 
 /// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[
-    OwnedTable::kept_for("ingest_keys", store::REOPEN_PERIOD),
-    OwnedTable::kept_for("ingest_key_versions", store::VERSIONS_PERIOD),
-];
+const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::kept_for("ingest_key_versions", store::VERSIONS_PERIOD)];
 
 /// Makes the feature with these settings.
 #[must_use]

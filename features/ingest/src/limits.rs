@@ -1,7 +1,7 @@
 //! Rates of public keys: of a key, of an address, and the share of a tenant's rate that all its public keys have. An
 //! excess waits in overflow.
 
-use crate::store::CallerKey;
+use crate::key::CallerKey;
 use unslide_api::feature::Capacity;
 use unslide_api::feature::path_keys::AddressRates;
 use unslide_model::TenantId;
@@ -54,7 +54,7 @@ impl IngestLimits {
             }
         }
         let rate = Rate::with_burst(KEY_REPORTS_PER_SECOND, KEY_BURST_SECONDS);
-        self.keys.with_bucket(key.id.clone(), rate, now, |bucket| bucket.try_take(rate, now, reports))
+        self.keys.with_bucket(key.prefix.clone(), rate, now, |bucket| bucket.try_take(rate, now, reports))
     }
 
     /// Takes unpacked bytes of a key. Returns false if the key is over its bytes of a day.
@@ -65,6 +65,8 @@ impl IngestLimits {
         let bytes = bytes as f64;
         // A bucket admits a cost above its capacity when it is full: such a body waits in overflow, too.
         bytes <= rate.burst
-            && self.bytes.with_bucket(key.id.clone(), rate, now, |bucket| bucket.try_take(rate, now, bytes))
+            && self
+                .bytes
+                .with_bucket(key.prefix.clone(), rate, now, |bucket| bucket.try_take(rate, now, bytes))
     }
 }

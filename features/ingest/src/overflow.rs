@@ -2,8 +2,8 @@
 //!
 //! Each process of the api counts the bytes of a tenant that it sent there and that no symbolizer has taken yet.
 
+use crate::key::CallerKey;
 use crate::limits::KEY_REPORTS_PER_SECOND;
-use crate::store::CallerKey;
 use parking_lot::Mutex;
 use prometheus::IntGauge;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -153,7 +153,7 @@ pub fn to_overflow_record(broker: &Broker, key: &CallerKey, record: OutRecord) -
         inner.into_iter().for_each(|inner| headers.push(headers::DRAIN_KEY, inner));
     }
     // All records of a key are in one partition, so that they are drained in their order.
-    let outer = format!("{}/{}", key.tenant, key.id).into();
+    let outer = format!("{}/{}", key.tenant, key.prefix).into();
     OutRecord { topic: broker.topics.ingest_overflow.as_str().into(), key: Some(outer), value, headers }
 }
 

@@ -1,6 +1,5 @@
 //! `/console/public-keys`: the tenant's public keys, each with the lines for the clients.
 
-use crate::key::AppPattern;
 use crate::operations::IngestExtension;
 use crate::operations::change::{IngestKeyChange, change_public_key};
 use crate::operations::create::create_public_key;
@@ -19,6 +18,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
+use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, Api, JsonBody, Kind, PageQuery, Path, Problem, Query, TenantAdmin,
@@ -204,17 +204,14 @@ async fn show_keys(
 
 /// `POST /console/public-keys`: makes a key and shows the list.
 async fn create_key(
-    storage: State<Arc<Storage>>,
+    keys: State<Arc<Keys>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let apps = form.field_text("apps");
     let apps = apps.split([',', ' ', '\n', '\r']).filter(|app| !app.is_empty());
-    let new = NewIngestKey {
-        name: form.field_text("name"),
-        apps: apps.map(|app| AppPattern(app.to_owned())).collect(),
-    };
-    let _ = create_public_key(storage, signed.access, JsonBody(new)).await?;
+    let new = NewIngestKey { name: form.field_text("name"), apps: apps.map(str::to_owned).collect() };
+    let _ = create_public_key(keys, signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 
@@ -227,14 +224,13 @@ struct KeyAction {
 
 /// `POST /console/public-keys/{id}/{action}`: `activate`, `retire`, `close`, `erase`. To close a key takes its id once more.
 async fn change_key(
-    storage: State<Arc<Storage>>,
-    ingest: IngestExtension,
+    keys: State<Arc<Keys>>,
     signed: SignedIn<TenantAdmin>,
     Path(path): Path<KeyAction>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     if path.action == "erase" {
-        return erase_reports(storage, signed.access, path.id, &form).await;
+        return erase_reports(State(keys.storage.clone()), signed.access, path.id, &form).await;
     }
     let state = match path.action.as_str() {
         "activate" => IngestKeyState::Active,
@@ -247,7 +243,7 @@ async fn change_key(
         _ => return Err(Problem::new(Kind::NotFound, "public keys have no such action")),
     };
     let change = JsonBody(IngestKeyChange { state });
-    let Json(_) = change_public_key(storage, ingest, signed.access, Path(path.id), change).await?;
+    let Json(_) = change_public_key(keys, signed.access, Path(path.id), change).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 

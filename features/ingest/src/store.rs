@@ -2,27 +2,19 @@
 
 mod versions;
 
-use crate::key::{AppPattern, KeyText};
+use crate::key::PUBLIC_KEYS;
 use serde::{Deserialize, Serialize};
-use sqlx::types::Json;
 use time::{Duration, OffsetDateTime};
-use unslide_model::TenantId;
-use unslide_store::sql::{TenantColumn, words};
-use unslide_store::tenants::QuotaLimits;
-use unslide_store::{Result, Store, TenantTx};
+use unslide_store::keys::{KEPT_AFTER_END, KeyFilter, KeyRecord, NewKey, find_record, list_records};
+use unslide_store::sql::words;
+use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 pub use versions::{
     CountedVersion, KeyToday, KeyVersion, VersionUses, count_versions, list_key_versions, read_today,
 };
 
-/// Keys of one tenant that are not closed.
-pub const MAX_OPEN_KEYS: i64 = 200;
-/// How long a closed key can be opened again. Its row is deleted after that.
-pub const REOPEN_PERIOD: Duration = Duration::days(30);
 /// How long the counts of a day are kept.
 pub const VERSIONS_PERIOD: Duration = Duration::days(90);
-/// The time between two records of a key's use.
-const USE_INTERVAL: Duration = Duration::MINUTE;
 
 words! {
     /// State of a public key.
@@ -46,14 +38,17 @@ pub struct NewIngestKey {
     #[schema(min_length = 1, max_length = 200, example = "shop, App Store")]
     pub name: String,
     /// Bundle identifiers, or `prefix.*` for all below a prefix. A report of another app is refused.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 20, example = json!(["com.example.shop", "com.example.shop.*"]))]
-    pub apps: Vec<AppPattern>,
+    #[schema(min_items = 1, max_items = 20, example = json!(["com.example.shop", "com.example.shop.*"]))]
+    pub apps: Vec<String>,
 }
 
 /// A public key, as its administrators see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = PublicKey)]
 pub struct IngestKey {
+    /// The id of the key's row.
+    #[serde(skip)]
+    pub row: Uuid,
     /// Names the key in lists and dead letters: 8 hexadecimal digits of its SHA-256.
     #[schema(example = "5d1c02ab")]
     pub id: String,
@@ -83,45 +78,32 @@ pub struct IngestKey {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-/// The key of a request from an app. It gives no access to any operation.
-#[derive(Clone, Debug)]
-pub struct CallerKey {
-    /// Names the key in logs and dead letters.
-    pub id: String,
-    /// The tenant that its reports belong to.
-    pub tenant: TenantId,
-    /// The apps that it covers.
-    pub apps: Vec<AppPattern>,
-    /// False if the tenant is suspended.
-    pub is_tenant_active: bool,
-    /// The limits of the tenant.
-    pub limits: QuotaLimits,
+impl From<NewIngestKey> for NewKey {
+    fn from(new: NewIngestKey) -> NewKey {
+        NewKey { name: new.name, scopes: Vec::new(), apps: new.apps, expires_at: None }
+    }
 }
 
-/// Creates a key. Returns None if the tenant has [`MAX_OPEN_KEYS`].
-pub async fn create_key(tx: &mut TenantTx, new: &NewIngestKey, text: &KeyText) -> Result<Option<IngestKey>> {
-    let (connection, tenant, now) = tx.parts();
-    // Two at once must not both be the last one.
-    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('public keys of ' || $1, 0))", tenant)
-        .execute(&mut *connection)
-        .await?;
-    let apps: Vec<String> = new.apps.iter().map(|app| app.0.clone()).collect();
-    let key = sqlx::query_as!(
-        IngestKey,
-        r#"INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
-           SELECT $1, $2, $3, $4, $5, 'active', $6
-           WHERE (SELECT count(*) FROM ingest_keys WHERE tenant = $1 AND state <> 'closed') < $7
-           RETURNING id, key_text AS "key?", name, apps, state AS "state: IngestKeyState", created_at, retired_at,
-                     closed_at, last_used_at"#,
-        tenant,
-        text.id(),
-        text.reveal(),
-        new.name,
-        &apps,
-        now,
-        MAX_OPEN_KEYS
-    );
-    Ok(key.fetch_optional(connection).await?)
+impl From<KeyRecord> for IngestKey {
+    fn from(record: KeyRecord) -> IngestKey {
+        let state = match (record.revoked_at, record.retired_at) {
+            (Some(_), _) => IngestKeyState::Closed,
+            (None, Some(_)) => IngestKeyState::Retired,
+            (None, None) => IngestKeyState::Active,
+        };
+        IngestKey {
+            row: record.id,
+            id: record.prefix,
+            key: record.key_text,
+            name: record.name,
+            apps: record.apps,
+            state,
+            created_at: record.created_at,
+            retired_at: record.retired_at,
+            closed_at: record.revoked_at,
+            last_used_at: record.last_used_at,
+        }
+    }
 }
 
 /// Returns keys of the transaction's tenant, the oldest first, after a position; with `app` only keys that cover this
@@ -129,41 +111,16 @@ pub async fn create_key(tx: &mut TenantTx, new: &NewIngestKey, text: &KeyText) -
 pub async fn list_keys(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, String)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<IngestKey>> {
-    let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.unzip();
-    let keys = sqlx::query_as!(
-        IngestKey,
-        r#"SELECT id, key_text AS "key?", name, apps, state AS "state: IngestKeyState", created_at, retired_at,
-                  closed_at, last_used_at
-           FROM ingest_keys
-           WHERE tenant = $1 AND ($2::text IS NULL OR apps = ARRAY[$2])
-             AND ($3::timestamptz IS NULL OR (created_at, id) > ($3, $4::text))
-           ORDER BY created_at, id LIMIT $5"#,
-        tenant,
-        app,
-        at,
-        id,
-        i64::from(limit)
-    );
-    Ok(keys.fetch_all(connection).await?)
+    let keys = list_records(tx, KeyFilter::for_kind(&PUBLIC_KEYS, app), after, limit).await?;
+    Ok(keys.into_iter().map(IngestKey::from).collect())
 }
 
 /// Returns a key; with `app` only one that covers this app alone.
 pub async fn get_key(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<Option<IngestKey>> {
-    let (connection, tenant, _) = tx.parts();
-    let key = sqlx::query_as!(
-        IngestKey,
-        r#"SELECT id, key_text AS "key?", name, apps, state AS "state: IngestKeyState", created_at, retired_at,
-                  closed_at, last_used_at
-           FROM ingest_keys WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR apps = ARRAY[$3])"#,
-        tenant,
-        id,
-        app
-    );
-    Ok(key.fetch_optional(connection).await?)
+    Ok(find_record(tx, KeyFilter::for_kind(&PUBLIC_KEYS, app), id).await?.map(IngestKey::from))
 }
 
 /// Sets the state of a key; with `app` only of one that covers this app alone. Returns None if there is no such key.
@@ -174,57 +131,24 @@ pub async fn set_state(
     state: IngestKeyState,
 ) -> Result<Option<IngestKey>> {
     let (connection, tenant, now) = tx.parts();
-    let key = sqlx::query_as!(
-        IngestKey,
-        r#"UPDATE ingest_keys
-           SET state = $4, retired_at = CASE WHEN $4 = 'active' THEN NULL ELSE coalesce(retired_at, $5) END,
-               closed_at = CASE WHEN $4 = 'closed' THEN coalesce(closed_at, $5) END
-           WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR apps = ARRAY[$3])
-             AND (closed_at IS NULL OR closed_at > $6)
-           RETURNING id, key_text AS "key?", name, apps, state AS "state: IngestKeyState", created_at, retired_at,
-                     closed_at, last_used_at"#,
+    let changed = sqlx::query!(
+        "UPDATE keys
+         SET retired_at = CASE WHEN $5 = 'active' THEN NULL ELSE coalesce(retired_at, $6) END,
+             revoked_at = CASE WHEN $5 = 'closed' THEN coalesce(revoked_at, $6) END
+         WHERE tenant = $1 AND kind = $2 AND prefix = $3 AND ($4::text IS NULL OR apps = ARRAY[$4])
+           AND (revoked_at IS NULL OR revoked_at > $7)",
         tenant,
+        PUBLIC_KEYS.name,
         id,
         app,
         state.as_str(),
         now,
-        now - REOPEN_PERIOD
-    );
-    Ok(key.fetch_optional(connection).await?)
-}
-
-/// Finds the key of a request. Returns None if it is unknown or closed, or its tenant was deleted.
-pub async fn find_caller(store: &Store, text: &KeyText) -> Result<Option<CallerKey>> {
-    let row = sqlx::query!(
-        r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", apps AS "apps!", tenant_state AS "tenant_state!",
-                  tenant_limits AS "limits!: Json<QuotaLimits>"
-           FROM unslide_ingest_key($1)"#,
-        text.reveal()
-    )
-    .fetch_optional(store.pool())
-    .await?;
-    Ok(row.map(|row| CallerKey {
-        id: row.id,
-        tenant: row.tenant.into(),
-        apps: row.apps.into_iter().map(AppPattern).collect(),
-        is_tenant_active: row.tenant_state == "active",
-        limits: row.limits.0,
-    }))
-}
-
-/// Records that a key was used, except if that was recorded less than a minute before.
-pub async fn record_use(store: &Store, key: &CallerKey) -> Result<()> {
-    let mut tx = store.tenant(&key.tenant).await?;
-    let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
-        "UPDATE ingest_keys SET last_used_at = $3
-         WHERE tenant = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at <= $4)",
-        tenant,
-        key.id,
-        now,
-        now - USE_INTERVAL
+        now - KEPT_AFTER_END
     )
     .execute(connection)
     .await?;
-    tx.commit().await
+    if changed.rows_affected() == 0 {
+        return Ok(None);
+    }
+    get_key(tx, id, app).await
 }

@@ -1,6 +1,7 @@
 //! Versions of apps that use a key. They are counted in memory and written outside the path of requests.
 
-use crate::store::{self, CallerKey, CountedVersion, VersionUses};
+use crate::key::CallerKey;
+use crate::store::{self, CountedVersion, VersionUses};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -25,10 +26,17 @@ struct DayVersion {
     version: String,
 }
 
+/// A key with uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct CountedKey {
+pub struct CountedKey {
     tenant: TenantId,
     id: String,
+}
+
+impl From<&CallerKey> for CountedKey {
+    fn from(key: &CallerKey) -> CountedKey {
+        CountedKey { tenant: key.tenant.clone(), id: key.prefix.clone() }
+    }
 }
 
 /// Counts that are not written yet.
@@ -37,8 +45,7 @@ pub struct KeyVersionCounts(Mutex<HashMap<CountedKey, HashMap<DayVersion, Versio
 
 impl KeyVersionCounts {
     /// Adds uses of a key by a version of an app.
-    pub fn count_uses(&self, key: &CallerKey, day: Date, app: &str, version: &str, uses: VersionUses) {
-        let counted = CountedKey { tenant: key.tenant.clone(), id: key.id.clone() };
+    pub fn count_uses(&self, counted: CountedKey, day: Date, app: &str, version: &str, uses: VersionUses) {
         let mut keys = self.0.lock();
         if keys.len() >= KEYS_CAPACITY && !keys.contains_key(&counted) {
             return;
@@ -80,21 +87,14 @@ fn shorten_name(name: &str) -> String {
 mod tests {
     use super::*;
     use time::macros::date;
-    use unslide_store::tenants::QuotaLimits;
 
     #[test]
     fn versions_of_a_key_are_bounded() {
-        let key = CallerKey {
-            id: "0a1b2c3d".to_owned(),
-            tenant: TenantId::new("acme").unwrap(),
-            apps: Vec::new(),
-            is_tenant_active: true,
-            limits: QuotaLimits::default(),
-        };
+        let key = CountedKey { tenant: TenantId::new("acme").unwrap(), id: "0a1b2c3d".to_owned() };
         let counts = KeyVersionCounts::default();
         let report = VersionUses { reports: 1, runs: 0 };
         let count = |version: &str| {
-            counts.count_uses(&key, date!(2026 - 11 - 26), "com.example.shop", version, report);
+            counts.count_uses(key.clone(), date!(2026 - 11 - 26), "com.example.shop", version, report);
         };
         for version in 0..2 * VERSIONS_CAPACITY {
             count(&version.to_string());

@@ -9,7 +9,7 @@ mod names;
 mod operations;
 mod store;
 
-pub use names::NAMES_KEY_MAKER;
+pub use names::NAMES_KEYS;
 
 use axum::Extension;
 use files::DownloadRates;
@@ -17,8 +17,6 @@ use names::NamesKeys;
 use std::sync::Arc;
 use unslide_api::feature::{ApiFeature, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature};
-use unslide_store::StoreHook;
-use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "symbol-server";
@@ -34,11 +32,7 @@ pub struct SymbolServer {
 type ServerExtension = Extension<Arc<SymbolServer>>;
 
 /// The feature. It has no settings.
-pub const FEATURE: Feature =
-    Feature { hook: StoreHook::with_tables(NAME, OWNED_TABLES), ..Feature::new(NAME, |_| feature()) };
-
-/// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[OwnedTable::kept_for("names_keys", names::store::LIST_EXPIRED)];
+pub const FEATURE: Feature = Feature { key_kinds: &[&NAMES_KEYS], ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature, which has no settings.
 #[must_use]

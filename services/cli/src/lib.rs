@@ -15,6 +15,7 @@ mod file_kind;
 pub mod input;
 pub mod listing;
 mod mapped;
+pub mod moment;
 mod output;
 pub mod quantity;
 pub mod symbols;

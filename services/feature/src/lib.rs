@@ -5,20 +5,17 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::error::Error;
-use std::pin::Pin;
-use time::OffsetDateTime;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
 pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
-use unslide_model::TenantId;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
 use unslide_sandbox::ChildTask;
-use unslide_store::{Store, StoreHook};
+use unslide_store::StoreHook;
+use unslide_store::keys::{API_KEYS, KeyKind};
 use unslide_symbolicate::{Analysis, DerivedObject, SymbolizerFeature};
 use unslide_symbolizer::SymbolizerFeatures;
 
@@ -33,6 +30,8 @@ pub struct Feature {
     /// Its additions to the indexer.
     pub indexer: IndexerFeature,
     pub symbolizer: SymbolizerFeature,
+    /// Its kinds of keys.
+    pub key_kinds: &'static [&'static KeyKind],
     /// Reads its settings, if it has some, and makes its part of the api with them.
     pub read: fn(&mut ConfigReader) -> ConfiguredFeature,
 }
@@ -47,6 +46,7 @@ impl Feature {
             builder: BuilderFeature { jobs: &[] },
             indexer: IndexerFeature { topics: &[] },
             symbolizer: SymbolizerFeature::new(name),
+            key_kinds: &[],
             read,
         }
     }
@@ -87,47 +87,17 @@ impl FeatureSettings {
     }
 }
 
-/// The text of a key that is made.
-pub type MadeKey<'k> =
-    Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
-
-/// A key of a feature that is to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyRequest<'k> {
-    /// The name of the key, for people.
-    pub name: &'k str,
-    /// The apps that it is for; empty for all.
-    pub apps: &'k [String],
-    /// When it expires; None if its maker does not say.
-    pub expires_at: Option<OffsetDateTime>,
-}
-
-/// Makes a key of a tenant and returns its text.
-pub type MakeKey = for<'k> fn(&'k Store, &'k TenantId, KeyRequest<'k>) -> MadeKey<'k>;
-
-/// A key with its use, as JSON. None if the tenant has no such key.
-pub type ShownKey<'k> =
-    Pin<Box<dyn Future<Output = Result<Option<String>, Box<dyn Error + Send + Sync>>> + Send + 'k>>;
-
-/// Reads the key of a tenant by its id.
-pub type ShowKey = for<'k> fn(&'k Store, &'k TenantId, &'k str) -> ShownKey<'k>;
-
-/// Makes keys of a feature on the command line, for apps.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyMaker {
-    pub make: MakeKey,
-    /// Reads the key with the versions of apps that use it.
-    pub show: ShowKey,
-    /// The path of the URL to which an app sends reports, before the key.
-    pub url_path: &'static str,
-    /// Returns a report of an app with this id, for a test of a key. The report says that it is one.
-    pub build_test_report: fn(&str, &str) -> String,
-}
-
 /// Returns the hooks of features, in the order of the list: the order in which they lock rows.
 #[must_use]
 pub fn collect_hooks(features: &[ConfiguredFeature]) -> Vec<StoreHook> {
     features.iter().map(|feature| feature.feature.hook).collect()
+}
+
+/// Returns the kinds of keys: that of the core, and those of features.
+#[must_use]
+pub fn collect_key_kinds(features: &[Feature]) -> Vec<&'static KeyKind> {
+    let kinds = features.iter().flat_map(|feature| feature.key_kinds).copied();
+    std::iter::once(&API_KEYS).chain(kinds).collect()
 }
 
 /// Returns the additions of features to the api.

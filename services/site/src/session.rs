@@ -47,7 +47,8 @@ impl<P: Permission> FromRequestParts<Api> for SignedIn<P> {
             Err(problem) => return Err(problem.into_response()),
         };
         let now = keys.storage.clock.now();
-        keys.uses.record_use(&session.principal, now);
+        let by = &session.principal;
+        keys.uses.record_use(&by.tenant, by.key_id, by.last_used_at, now);
         let side_bar = parts.extensions.get::<SideBar>().cloned().unwrap_or_default();
         let viewer = Viewer::from_session(&session, now, side_bar.0, parts.uri.query());
         if let Some(cell) = parts.extensions.get::<ViewerCell>() {

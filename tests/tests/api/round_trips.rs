@@ -164,7 +164,13 @@ async fn what_is_anothers_costs_what_nothing_costs() {
     let (cases, operations) = (cases(&world, &acme).await, operations(&document()));
     // Until the keys' use is noted, which happens beside the requests.
     world.get("/v1/symbols", &umbrella).await.expect_status(200);
-    while world.number("SELECT count(*) FROM api_keys WHERE name = 'test' AND revoked_at IS NULL AND last_used_at IS NULL").await > 0 {
+    while world
+        .number(
+            "SELECT count(*) FROM keys WHERE name = 'test' AND revoked_at IS NULL AND last_used_at IS NULL",
+        )
+        .await
+        > 0
+    {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let mut measured = 0;

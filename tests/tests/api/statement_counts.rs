@@ -257,8 +257,8 @@ impl Subject {
                     world.create_key("acme", &[Scope::SymbolsRead]).await;
                 }
                 let below = format!(
-                    "UPDATE api_keys SET made_by = '{made}' WHERE id IN (
-                         SELECT id FROM api_keys WHERE tenant = 'acme' ORDER BY created_at DESC, id DESC LIMIT {rows})"
+                    "UPDATE keys SET made_by = '{made}' WHERE id IN (
+                         SELECT id FROM keys WHERE tenant = 'acme' ORDER BY created_at DESC, id DESC LIMIT {rows})"
                 );
                 world.execute(&below).await;
                 // The api forgets all keys when it revokes one. The request's own is looked up again before anything is counted.

@@ -76,7 +76,7 @@ async fn keys(installation: &Installation, app: &App) {
     let more = ["--scope", "reports:write,reports:read", "--app", "com.example.shop", "--expires", "90d"];
     let shop = key(installation, TENANT, &[&more[..], &["--name", "the shop"]].concat());
     let made = listed(installation, TENANT, &shop);
-    let said = (&made["state"], &made["app"], &made["name"]);
+    let said = (&made["state"], &made["apps"][0], &made["name"]);
     assert_eq!(said, (&"in force".into(), &"com.example.shop".into(), &"the shop".into()));
     assert_eq!(made["scopes"], serde_json::json!(["reports:write", "reports:read"]));
     assert!(made["expires_at"].as_str().is_some_and(|at| at.starts_with('2') && at.contains('T')), "{made}");
@@ -191,7 +191,7 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     let output = installation.command_succeeds(&["tenant", "delete", "stark", "--wait", "--yes"]);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!((lines.first(), lines.last()), (Some(&"stark\tdeleted"), Some(&"left\t0")), "{output}");
-    for removed in ["reports\t1 rows removed", "api_keys\t2 rows removed"] {
+    for removed in ["reports\t1 rows removed", "keys\t2 rows removed"] {
         assert!(lines.contains(&removed), "{removed}: {output}");
     }
     let proof = shown(installation, "stark");

@@ -128,10 +128,10 @@ impl Dev {
     }
 }
 
-/// The URL for apps that `unslide dev` prints accepts a report, and `unslide key test` says what became of it.
+/// The URL for apps that `unslide dev` prints accepts a report, and `unslide public-key test` says what became of it.
 fn key_of_apps_works(dev: &Dev) {
     let test = |url: &str, app: &str| {
-        let done = binary::build_command(&["key", "test", url, "--app", app])
+        let done = binary::build_command(&["public-key", "test", url, "--app", app])
             .env("UNSLIDE_API_KEY", dev.fact("api_key"))
             .output()
             .expect("starts");

@@ -1,12 +1,12 @@
 //! `unslide dead-letter`: lists, shows and replays dead letters.
 
-use crate::moment::{self, Moment};
 use crate::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_cli::confirm_action;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_cli::moment::{self, Moment};
 use unslide_model::{Clock as _, SystemClock};
 
 /// How long to wait until the indexer has replayed a record: it looks for requests every few seconds.

@@ -5,11 +5,11 @@ pub mod rules;
 mod show;
 mod views;
 
-use crate::moment::Moment;
 use crate::prelude::*;
 use change::{IgnoreArguments, Target, Targets, build_resolved, change_group, change_groups};
 use clap::ValueEnum;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_cli::moment::Moment;
 use unslide_model::{Clock, SystemClock};
 use uuid::Uuid;
 

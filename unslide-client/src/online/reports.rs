@@ -2,9 +2,9 @@
 
 pub mod show;
 
-use crate::moment::Moment;
 use crate::prelude::*;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_cli::moment::Moment;
 use unslide_model::{Clock, SystemClock};
 
 /// Arguments of the command `unslide reports`.

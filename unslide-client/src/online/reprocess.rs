@@ -1,9 +1,9 @@
 //! `unslide reprocess`: stored reports symbolicated again.
 
-use crate::moment::{self, Moment};
 use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
+use unslide_cli::moment::{self, Moment};
 use unslide_cli::{can_ask, confirm_action};
 use unslide_model::{Clock as _, DebugId, SystemClock};
 

@@ -1,23 +1,24 @@
 //! `unslide key`.
 
 use crate::configuration::Configured;
-use crate::features::{KEY_MAKERS, NAMES_KEY_MAKERS};
+use crate::features::FEATURES;
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
-use crate::servers::{key_erase, key_show, key_test};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_cli::confirm_action;
-use unslide_client::moment::Moment;
-use unslide_feature::{KeyRequest, MakeKey};
+use unslide_cli::moment::Moment;
+use unslide_feature::collect_key_kinds;
 use unslide_model::{KeyPreset, Scope, TenantId};
-use unslide_store::accounts::create_key;
-use unslide_store::keys::{self, NewApiKey};
-use unslide_store::{Store, Uuid, audit};
+use unslide_store::accounts::create_key_of_kind;
+use unslide_store::keys::{
+    self, API_KEYS, KeyFilter, KeyKind, KeyRecord, NewKey, find_record, revoke_record,
+};
+use unslide_store::{Store, audit};
 
 /// The columns of `key list`.
-const KEY_COLUMNS: [&str; 9] =
-    ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
+const KEY_COLUMNS: [&str; 10] =
+    ["ID", "KIND", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
 /// Keys that are asked for with one question.
 const KEY_PAGE_ENTRIES: u32 = 500;
 
@@ -34,40 +35,50 @@ pub enum Command {
         /// Name of the key, for people
         #[arg(long, default_value = "made on the command line")]
         name: String,
-        /// Scopes that the key grants, separated by commas
-        #[arg(long, value_delimiter = ',', required_unless_present_any = ["public", "names", "preset"])]
+        /// Kind of the key: `api`, or one that a feature adds. An unknown one gives the list
+        #[arg(long, default_value = "api")]
+        kind: String,
+        /// Scopes that an API key grants, separated by commas
+        #[arg(long, value_delimiter = ',')]
         scope: Vec<Scope>,
         /// Purpose of the key instead of scopes: pipeline uploads symbols; app (with --app) and gateway send what apps report;
         /// reader sees everything and changes nothing; triager also works on groups
-        #[arg(long, conflicts_with_all = ["scope", "public", "names"])]
+        #[arg(long, conflicts_with = "scope")]
         preset: Option<KeyPreset>,
-        /// The only app (bundle identifier) that the key is valid for; with --public one or more, separated by commas
-        #[arg(long)]
-        app: Option<String>,
-        /// Make a key for the URL in an app, which sends reports and does nothing else. `prefix.*` covers all apps below
-        #[arg(long, requires = "app", conflicts_with_all = ["scope", "expires"])]
-        public: bool,
-        /// Make a key for the URL that a profiler reads names of functions from; it never gives a dSYM. It expires after 90
-        /// days unless --expires says otherwise
-        #[arg(long, conflicts_with_all = ["scope", "public"])]
-        names: bool,
-        /// When the key expires: a time (RFC 3339), or days from now such as 90d; never if absent
+        /// The only app (bundle identifier) that the key is for; some kinds take several, separated by commas
+        #[arg(long, value_delimiter = ',')]
+        app: Vec<String>,
+        /// When the key expires: a time (RFC 3339), or days from now such as 90d; if absent, the kind decides, an API key never
         #[arg(long, value_name = "WHEN")]
         expires: Option<Moment>,
     },
-    /// List a tenant's keys, without their secrets: when each ends and was used last
+    /// List a tenant's keys of all kinds, without their secrets: when each ends and was used last
     List {
         #[command(flatten)]
         configured: Configured,
         /// The tenant that has the keys
         #[arg(long)]
         tenant: TenantId,
+        /// Only keys of this kind
+        #[arg(long)]
+        kind: Option<String>,
         /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Show a public key: its state, the versions of apps that use it, and the reports that closing it would lose
-    Show(key_show::Arguments),
+    /// Show a key: its state, what it is for, and its text if that is no secret
+    Show {
+        #[command(flatten)]
+        configured: Configured,
+        /// The tenant that has the key
+        #[arg(long)]
+        tenant: TenantId,
+        /// The key's id, as `key list` shows it
+        id: String,
+        /// Print JSON instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Revoke a key. This cannot be undone; on a terminal it asks first
     Revoke {
         #[command(flatten)]
@@ -76,19 +87,14 @@ pub enum Command {
         #[arg(long)]
         tenant: TenantId,
         /// The key's id, as `key list` shows it
-        id: Uuid,
-        /// Also revoke the keys that it made, that these made, and so on, of every tenant
+        id: String,
+        /// Also revoke the keys that an API key made, that these made, and so on, of every tenant
         #[arg(long)]
         cascade: bool,
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Erase the reports and runs that apps sent with a public key in a range of time, through the API; on a terminal it asks
-    /// first
-    Erase(key_erase::Arguments),
-    /// Send a test report to the URL of an app, and print its outcome
-    Test(key_test::Arguments),
 }
 
 /// Returns the expiry of a key that lasts for a while from `now`, or until a time.
@@ -104,55 +110,67 @@ fn resolve_expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, Co
 /// Runs a command on keys.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Create { configured, tenant, name, app: Some(apps), public: true, .. } => {
-            with_database(&configured, async |store, _| {
-                let apps: Vec<String> = apps.split(',').map(|app| app.trim().to_owned()).collect();
-                let request = KeyRequest { name: &name, apps: &apps, expires_at: None };
-                make_feature_key(&store, &tenant, KEY_MAKERS.first().map(|maker| maker.make), request).await
-            })
-        }
-        Command::Create { configured, tenant, name, app, expires, names: true, .. } => {
-            with_database(&configured, async |store, _| {
-                let now = store.clock().now();
-                let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
-                let apps: Vec<String> = app.into_iter().collect();
-                let request = KeyRequest { name: &name, apps: &apps, expires_at };
-                make_feature_key(&store, &tenant, NAMES_KEY_MAKERS.first().copied(), request).await
-            })
-        }
-        Command::Create { configured, tenant, name, scope, preset, app, expires, .. } => {
-            let scope = choose_scopes(scope, preset, app.as_deref())?;
-            if app.is_some() && scope.contains(&Scope::Operator) {
+        Command::Create { configured, tenant, name, kind, scope, preset, app, expires } => {
+            let scopes = choose_scopes(scope, preset, app.first().map(String::as_str))?;
+            if !app.is_empty() && scopes.contains(&Scope::Operator) {
                 return Err(
                     CommandError::usage("a key for one app cannot use operations of operators").into()
                 );
             }
             with_database(&configured, async |store, _| {
+                let kind = find_kind(&kind)?;
                 check_tenant(&store, &tenant).await?;
                 let now = store.clock().now();
                 let expires_at = expires.map(|end| resolve_expiry(end, now)).transpose()?;
-                let new = NewApiKey { name, scopes: scope, app, expires_at };
-                let entropy = Entropy::default().generate_key()?;
-                let text = create_key(&store, &tenant, &new, &entropy).await?;
-                say!("{}", text.reveal());
-                if Console::get().is_closed() {
-                    return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
-                                `unslide key revoke`"
-                        .into());
-                }
-                Ok(Exit::Ready)
+                let apps = app.iter().map(|app| app.trim().to_owned()).collect();
+                let new = kind.check_new(NewKey { name, scopes, apps, expires_at }, now);
+                let new = new.map_err(CommandError::usage)?;
+                create_key(&store, &tenant, kind, &new).await
             })
         }
-        Command::List { configured, tenant, json } => {
-            with_database(&configured, async |store, _| list_keys(&store, &tenant, json).await)
+        Command::List { configured, tenant, kind, json } => with_database(&configured, async |store, _| {
+            let kind = kind.map(|kind| find_kind(&kind)).transpose()?;
+            list_keys(&store, &tenant, kind, json).await
+        }),
+        Command::Show { configured, tenant, id, json } => {
+            with_database(&configured, async |store, _| show_key(&store, &tenant, &id, json).await)
         }
         Command::Revoke { configured, tenant, id, cascade, yes } => {
-            with_database(&configured, async |store, _| revoke_key(&store, &tenant, id, cascade, yes).await)
+            with_database(&configured, async |store, _| {
+                check_tenant(&store, &tenant).await?;
+                let key = find_key(&store, &tenant, &id).await?;
+                if key.kind == API_KEYS.name {
+                    return revoke_api_key(&store, &tenant, &key, cascade, yes).await;
+                }
+                if cascade {
+                    return Err(CommandError::usage("--cascade: only API keys make keys").into());
+                }
+                revoke_other_key(&store, &tenant, find_kind(&key.kind)?, &key, yes).await
+            })
         }
-        Command::Show(arguments) => key_show::run(&arguments),
-        Command::Erase(arguments) => key_erase::run(&arguments),
-        Command::Test(arguments) => key_test::run(&arguments),
     }
+}
+
+/// Returns the kind of this name.
+fn find_kind(name: &str) -> Result<&'static KeyKind, CommandError> {
+    let kinds = collect_key_kinds(FEATURES);
+    kinds.iter().copied().find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        CommandError::usage(format!("--kind {name}: there are {}", names.join(", ")))
+    })
+}
+
+/// Creates a key and prints its text.
+async fn create_key(store: &Store, tenant: &TenantId, kind: &'static KeyKind, new: &NewKey) -> Outcome {
+    let entropy = Entropy::default().generate_key()?;
+    let text = create_key_of_kind(store, tenant, kind, new, &entropy).await?;
+    say!("{}", text.reveal());
+    if Console::get().is_closed() {
+        return Err("the key was created, but standard output is closed: find it with `unslide key list` and revoke it with \
+                    `unslide key revoke`"
+            .into());
+    }
+    Ok(Exit::Ready)
 }
 
 /// Returns the scopes of a new key: those of the command line, or of a preset.
@@ -170,35 +188,55 @@ fn choose_scopes(
     }
 }
 
-async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
+/// Returns the state of a key.
+fn describe_state(key: &KeyRecord, now: OffsetDateTime) -> &'static str {
+    match key.expires_at {
+        _ if key.revoked_at.is_some() => "revoked",
+        Some(end) if end <= now => "expired",
+        _ if key.retired_at.is_some() => "retired",
+        _ => "in force",
+    }
+}
+
+/// Returns a key as JSON, with its state.
+fn key_to_json(key: &KeyRecord, now: OffsetDateTime) -> Result<Value, BoxError> {
+    let mut shown = serde_json::to_value(key)?;
+    shown["id"] = key.shown_id().into();
+    shown["state"] = describe_state(key, now).into();
+    Ok(shown)
+}
+
+async fn list_keys(
+    store: &Store,
+    tenant: &TenantId,
+    kind: Option<&'static KeyKind>,
+    as_json: bool,
+) -> Outcome {
     check_tenant(store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
+    let filter = KeyFilter { kind, ..KeyFilter::default() };
     let mut table = Table::new(&KEY_COLUMNS);
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = keys::list_keys(&mut tx, None, after, KEY_PAGE_ENTRIES).await?;
+        let page = keys::list_records(&mut tx, filter, after, KEY_PAGE_ENTRIES).await?;
         let Some(last) = page.last() else { break };
         after = Some((last.created_at, last.id));
         for key in page {
-            let state = match key.expires_at {
-                _ if key.revoked_at.is_some() => "revoked",
-                Some(end) if end <= now => "expired",
-                _ => "in force",
-            };
-            let mut shown = serde_json::to_value(&key)?;
-            shown["state"] = state.into();
+            let shown = key_to_json(&key, now)?;
             let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
             let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+            let is_api = key.kind == API_KEYS.name;
             table.add_row([
-                key.id.to_string(),
-                format!("unslide_{}_…", key.prefix),
-                state.to_owned(),
+                key.shown_id(),
+                key.kind.clone(),
+                if is_api { format!("unslide_{}_…", key.prefix) } else { "-".to_owned() },
+                describe_state(&key, now).to_owned(),
                 or("expires_at", "never"),
                 or("last_used_at", "never"),
-                or("made_by", "the command line"),
+                or("made_by", if is_api { "the command line" } else { "-" }),
                 scopes.join(","),
-                or("app", "every app"),
+                describe_apps(&key),
                 key.name,
             ]);
             all.push(shown);
@@ -212,22 +250,70 @@ async fn list_keys(store: &Store, tenant: &TenantId, as_json: bool) -> Outcome {
     Ok(Exit::Ready)
 }
 
-/// Makes a key of a feature for a URL and prints it.
-async fn make_feature_key(
-    store: &Store,
-    tenant: &TenantId,
-    make: Option<MakeKey>,
-    request: KeyRequest<'_>,
-) -> Outcome {
+fn describe_apps(key: &KeyRecord) -> String {
+    if key.apps.is_empty() { "every app".to_owned() } else { key.apps.join(",") }
+}
+
+/// Returns the key with an id.
+async fn find_key(store: &Store, tenant: &TenantId, id: &str) -> Result<KeyRecord, BoxError> {
+    let mut tx = store.tenant(tenant).await?;
+    let found = find_record(&mut tx, KeyFilter::default(), id).await?;
+    tx.rollback().await?;
+    let text = format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys");
+    Ok(found.ok_or_else(|| CommandError::missing(text))?)
+}
+
+async fn show_key(store: &Store, tenant: &TenantId, id: &str, as_json: bool) -> Outcome {
     check_tenant(store, tenant).await?;
-    let make = make.ok_or("this program makes no such keys")?;
-    say!("{}", make(store, tenant, request).await?);
+    let key = find_key(store, tenant, id).await?;
+    let mut shown = key_to_json(&key, store.clock().now())?;
+    if let Some(text) = &key.key_text {
+        shown["text"] = text.as_str().into();
+    }
+    if as_json {
+        Console::get().print_json(&shown)?;
+        return Ok(Exit::Ready);
+    }
+    let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
+    say!("{}, {} key, {}, for {}", key.name, key.kind, or("state", ""), describe_apps(&key));
+    say!("expires: {}", or("expires_at", "never"));
+    say!("last used: {}", or("last_used_at", "never"));
+    if let Some(text) = &key.key_text {
+        say!("text: {text}");
+    }
     Ok(Exit::Ready)
 }
 
-/// Revokes a key, with `cascade` also those that it created. Asks before unless `yes`.
-async fn revoke_key(store: &Store, tenant: &TenantId, id: Uuid, cascade: bool, yes: bool) -> Outcome {
-    check_tenant(store, tenant).await?;
+/// Revokes a key that makes no keys. Asks before unless `yes`.
+async fn revoke_other_key(
+    store: &Store,
+    tenant: &TenantId,
+    kind: &'static KeyKind,
+    key: &KeyRecord,
+    yes: bool,
+) -> Outcome {
+    let id = key.shown_id();
+    let what = kind.title;
+    let loss = if kind.is_public { " Apps that carry it lose what they send from then on." } else { "" };
+    confirm_action(&format!("This revokes the {what} {id} of {tenant}.{loss}"), yes)?;
+    let mut tx = store.tenant(tenant).await?;
+    revoke_record(&mut tx, kind, &id, None).await?;
+    let action = format!("{}.revoke", kind.action);
+    audit::append_entry(&mut tx, "command line", &action, &id, &json!({})).await?;
+    tx.commit().await?;
+    say!("revoked");
+    Ok(Exit::Ready)
+}
+
+/// Revokes an API key, with `cascade` also those that it created. Asks before unless `yes`.
+async fn revoke_api_key(
+    store: &Store,
+    tenant: &TenantId,
+    key: &KeyRecord,
+    cascade: bool,
+    yes: bool,
+) -> Outcome {
+    let id = key.id;
     let made = if cascade { " and every key that descends from it, of every tenant" } else { "" };
     confirm_action(&format!("This revokes the key {id} of {tenant}{made}. It cannot be undone."), yes)?;
     let mut tx = store.tenant(tenant).await?;

@@ -83,12 +83,14 @@ pub enum StoreError {
     #[error("the lease of job {0} was lost")]
     LeaseLost(uuid::Uuid),
     /// The tenant has as many keys in force as it may have.
-    #[error("Key limit reached for tenant {tenant}: {limit} keys are in force. Revoke one first.")]
+    #[error("Key limit reached for tenant {tenant}: {limit} {kind}s are in force. Revoke one first.")]
     TooManyKeys {
         /// The tenant.
         tenant: String,
         /// The limit.
         limit: u32,
+        /// What keys of the kind are called.
+        kind: &'static str,
     },
     /// The tenant was deleted: no more data is written for it.
     #[error("the tenant was deleted")]

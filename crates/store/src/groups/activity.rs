@@ -136,7 +136,7 @@ pub async fn list_activity(
         GroupActivity,
         r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
                   a.other_group AS "group", a.moved_from
-           FROM group_activity a LEFT JOIN api_keys k ON k.tenant = a.tenant AND k.id::text = a.actor
+           FROM group_activity a LEFT JOIN keys k ON k.tenant = a.tenant AND k.id::text = a.actor
            WHERE a.tenant = $1 AND a.group_id = $2
              AND ($3::timestamptz IS NULL OR (a.at, a.id) < ($3, $4::uuid))
            ORDER BY a.at DESC, a.id DESC LIMIT $5"#,

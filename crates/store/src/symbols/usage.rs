@@ -36,7 +36,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
     let row = sqlx::query!(
         r#"SELECT (SELECT count(*) FROM objects WHERE tenant = $1) AS "objects!",
                   (SELECT coalesce(sum(reports - extrapolated), 0)::bigint FROM app_days WHERE tenant = $1) AS "reports!",
-                  (SELECT count(*) FROM api_keys WHERE tenant = $1 AND revoked_at IS NULL
+                  (SELECT count(*) FROM keys WHERE tenant = $1 AND kind = 'api' AND revoked_at IS NULL
                       AND (expires_at IS NULL OR expires_at > $2)) AS "keys!""#,
         tenant,
         now

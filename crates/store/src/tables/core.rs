@@ -4,7 +4,7 @@ use super::{KeyColumn, OutlivingRows, OwnedTable};
 
 /// The tables of the core with rows of tenants, by their subject as in `docs/data-model.md`.
 pub const CORE_TABLES: &[OwnedTable] = &[
-    OwnedTable::purged("api_keys"),
+    OwnedTable::purged("keys"),
     OwnedTable {
         outlives: Some(OutlivingRows {
             condition: "true",

@@ -1,6 +1,6 @@
 //! Tenants and keys that a command creates in the database itself.
 
-use crate::keys::{self, NewApiKey};
+use crate::keys::{API_KEYS, KeyKind, NewApiKey, NewKey, create_record};
 use crate::tenants::{self, QuotaLimits};
 use crate::{Result, Store, audit};
 use serde_json::json;
@@ -29,7 +29,7 @@ pub async fn create_tenant(
     Ok(Some(announcement))
 }
 
-/// Creates a key from random bytes, and returns its text.
+/// Creates an API key from random bytes, and returns its text.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -39,11 +39,28 @@ pub async fn create_key(
     new: &NewApiKey,
     entropy: &[u8; 30],
 ) -> Result<Secret> {
+    create_key_of_kind(store, tenant, &API_KEYS, &new.to_new_key(), entropy).await
+}
+
+/// Creates a key of a kind from random bytes, and returns its text. The kind has checked the key.
+///
+/// # Errors
+/// Returns an error if the tenant has too many keys of the kind, or the database fails.
+pub async fn create_key_of_kind(
+    store: &Store,
+    tenant: &TenantId,
+    kind: &KeyKind,
+    new: &NewKey,
+    entropy: &[u8; 30],
+) -> Result<Secret> {
     let mut tx = store.tenant(tenant).await?;
-    let (key, text) = keys::create_key(&mut tx, new, entropy).await?;
+    let (key, text) = create_record(&mut tx, kind, new, entropy).await?;
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-    let target = key.id.to_string();
-    audit::append_entry(&mut tx, ACTOR, "key.create", &target, &json!({ "scopes": scopes })).await?;
+    let detail = match kind.scopes {
+        [] => json!({ "name": key.name, "apps": key.apps }),
+        _ => json!({ "scopes": scopes }),
+    };
+    audit::append_entry(&mut tx, ACTOR, &format!("{}.create", kind.action), &key.shown_id(), &detail).await?;
     tx.commit().await?;
     Ok(text)
 }

@@ -92,7 +92,7 @@ pub async fn list_entries(
     Ok(sqlx::query_as!(
         AuditEntry,
         r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail
-         FROM audit_log l LEFT JOIN api_keys k ON k.tenant = l.tenant AND k.id::text = l.actor
+         FROM audit_log l LEFT JOIN keys k ON k.tenant = l.tenant AND k.id::text = l.actor
          WHERE l.tenant = $1 AND ($2::timestamptz IS NULL OR (l.at, l.id) < ($2, $3::uuid))
          ORDER BY l.at DESC, l.id DESC LIMIT $4"#,
         tenant,

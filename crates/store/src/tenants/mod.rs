@@ -9,9 +9,7 @@ pub(crate) mod config;
 pub mod erasure;
 pub mod erasure_requests;
 pub mod figures;
-mod key_bytes;
 pub mod key_erasures;
-mod key_proofs;
 pub mod keys;
 pub mod persons;
 

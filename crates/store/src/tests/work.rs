@@ -341,7 +341,7 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     let wrong = format!("{front}{}", if last == "a" { "b" } else { "a" });
     assert_eq!(keys::authenticate(&database.store, &wrong).await.unwrap(), None);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let kept = database.rows("SELECT k::text FROM api_keys k").await;
+    let kept = database.rows("SELECT k::text FROM keys k").await;
     let row: String = sqlx::Row::get(&kept[0], 0);
     assert!(!row.contains(text.rsplit_once('_').unwrap().1), "only the hash is kept");
     tenants::change_tenant(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default())
@@ -402,7 +402,7 @@ async fn keys_are_revoked_with_their_maker_while_their_uses_are_noted() {
     let (child, _) = keys::create_by(&mut tx, &new, &[2; 30], root.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     // As `keys::record_uses` does.
-    let note = "UPDATE api_keys SET last_used_at = now() WHERE id = $1";
+    let note = "UPDATE keys SET last_used_at = now() WHERE id = $1";
     let mut noting = database.store.batch().await.unwrap();
     let tx = noting.enter_tenant(&made).await.unwrap();
     sqlx::query(note).bind(child.id).execute(tx.parts().0).await.unwrap();

@@ -79,7 +79,7 @@ async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
     let expires_at = Some(world.host.clock.now() + Duration::from_secs(3_600));
     let ends = world.make_key("acme", &keys::NewApiKey { expires_at, ..new_key(&Scope::ALL) }).await;
     let expired = Browser::signed_in(&world, &ends.1).await;
-    sqlx::query("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1")
+    sqlx::query("UPDATE keys SET expires_at = now() - interval '1 second' WHERE id = $1")
         .bind(ends.0)
         .execute(&mut database)
         .await
@@ -123,11 +123,11 @@ async fn a_form_of_another_site_changes_nothing() {
         }
     }
     assert_eq!(browser.get("/console").await.status, StatusCode::OK, "still signed in");
-    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM keys WHERE revoked_at IS NOT NULL").await, 0);
     let own =
         browser.request(Method::POST, &format!("/console/keys/{other}/revoke")).header("origin", &world.url);
     assert_eq!(redirect_location(&browser.send(own).await), "/console/keys");
-    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM keys WHERE revoked_at IS NOT NULL").await, 1);
     // A link of another site brings no cookie: the page is asked for once more, from here.
     let from_elsewhere = Browser::new(&world);
     let request =

@@ -1,15 +1,15 @@
 //! `POST /v1/public-keys`: makes a public key.
 
-use super::check_new;
-use crate::key::KeyText;
-use crate::store::{self, IngestKey, MAX_OPEN_KEYS, NewIngestKey};
+use crate::key::PUBLIC_KEYS;
+use crate::store::{IngestKey, NewIngestKey};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use std::sync::Arc;
-use unslide_api::feature::Storage;
+use unslide_api::feature::Keys;
 use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, problems};
 use unslide_store::audit;
+use unslide_store::keys::create_record;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
@@ -23,24 +23,22 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
     responses((status = 201, description = "The key was made.", body = IngestKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_public_key(
-    State(storage): State<Arc<Storage>>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewIngestKey>,
 ) -> Result<(StatusCode, Json<IngestKey>), Problem> {
-    check_new(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    let new = PUBLIC_KEYS.check_new(new.into(), keys.storage.clock.now());
+    let new = new.map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     if let Some(own) = access.only_app()
-        && !new.apps.iter().all(|app| app.0 == own)
+        && !new.apps.iter().all(|app| app == own)
     {
         let detail = format!("the key speaks for {own} alone, so it makes public keys for {own} only");
         return Err(Problem::new(Kind::InsufficientScope, detail));
     }
-    let text = KeyText::generate().map_err(Problem::internal)?;
-    let mut tx = storage.tenant(access.tenant()).await?;
-    let Some(key) = store::create_key(&mut tx, &new, &text).await? else {
-        let detail =
-            format!("a tenant has at most {MAX_OPEN_KEYS} public keys that are not closed; close one");
-        return Err(Problem::new(Kind::LimitReached, detail));
-    };
+    let entropy = keys.entropy.generate_key().map_err(Problem::internal)?;
+    let mut tx = keys.storage.tenant(access.tenant()).await?;
+    let (key, _) = create_record(&mut tx, &PUBLIC_KEYS, &new, &entropy).await?;
+    let key = IngestKey::from(key);
     let detail = serde_json::json!({"apps": key.apps});
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "public_key.create", &key.id, &detail).await?;

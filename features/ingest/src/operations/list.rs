@@ -43,5 +43,5 @@ pub async fn find_keys(
     let limit = page.check_limit()?;
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list_keys(&mut tx, access.only_app(), after, limit + 1).await?;
-    Ok(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, &last.id)))
+    Ok(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.row)))
 }

@@ -7,11 +7,9 @@ pub mod get;
 pub mod list;
 
 use crate::Ingest;
-use crate::key::MAX_APPS;
-use crate::store::NewIngestKey;
 use axum::Extension;
 use std::sync::Arc;
-use unslide_api::feature::operation::{Api, Kind, Problem, check_texts, is_text};
+use unslide_api::feature::operation::{Api, Kind, Problem, check_texts};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,19 +34,4 @@ fn check_id(id: &str) -> Result<(), Problem> {
 /// Returns the problem that the tenant has no such key.
 fn no_key() -> Problem {
     Problem::new(Kind::NotFound, "there is no such public key")
-}
-
-/// Checks a new key.
-///
-/// # Errors
-/// Returns what is wrong.
-pub fn check_new(new: &NewIngestKey) -> Result<(), String> {
-    if !is_text(&new.name, 200) {
-        return Err("name: 1 to 200 bytes, no control characters".to_owned());
-    }
-    if new.apps.is_empty() || new.apps.len() > MAX_APPS {
-        return Err(format!("apps: 1 to {MAX_APPS} bundle identifiers"));
-    }
-    let wrong = new.apps.iter().enumerate().find_map(|(index, app)| Some((index, app.find_problem()?)));
-    wrong.map_or(Ok(()), |(index, problem)| Err(format!("apps.{index}: {problem}")))
 }

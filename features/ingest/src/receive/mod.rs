@@ -8,8 +8,9 @@ mod run_summary;
 mod runs;
 
 use crate::Ingest;
+use crate::key::{CallerKey, find_key, find_known_key};
 use crate::overflow::to_overflow_record;
-use crate::store::{CallerKey, VersionUses};
+use crate::store::VersionUses;
 use answer::{AnswerForm, Received};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use unslide_api::feature::Api;
 use unslide_api::feature::Broker;
 use unslide_api::feature::Capacity;
-use unslide_api::feature::Storage;
+use unslide_api::feature::Keys;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::intake::{
     self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
@@ -34,6 +35,7 @@ use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::path_keys::{KEY_LOOKUP_TIMEOUT, rate_problem};
 use unslide_model::SenderKeyId;
 use unslide_report::ReadLimits;
+use unslide_store::keys::covers_app;
 use unslide_stream::{Delivered, OutRecord};
 
 /// The most bytes of a body, packed and unpacked.
@@ -78,6 +80,7 @@ async fn refuse_path(request: Request) -> Response {
 }
 
 async fn receive_request(
+    State(keys): State<Arc<Keys>>,
     State(symbolication): State<Arc<Symbolication>>,
     State(broker): State<Arc<Broker>>,
     Extension(ingest): Extension<Arc<Ingest>>,
@@ -86,7 +89,7 @@ async fn receive_request(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    let received = receive_reports(&symbolication, &broker, &ingest, &text, &parts, body).await;
+    let received = receive_reports(&keys, &symbolication, &broker, &ingest, &text, &parts, body).await;
     answer_request(&ingest, &parts, received)
 }
 
@@ -115,6 +118,7 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
 
 /// Sends the reports of a request to the broker, with a record for each that is refused.
 async fn receive_reports(
+    keys: &Keys,
     symbolication: &Symbolication,
     broker: &Broker,
     ingest: &Ingest,
@@ -123,7 +127,7 @@ async fn receive_reports(
     body: Body,
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
-        receive_body(broker, ingest, text, parts, body).await?;
+        receive_body(keys, broker, ingest, text, parts, body).await?;
     let reports = read_reports(symbolication, &key, header_form(&parts.headers), bytes, budget).await?;
     let values = reports.reports.iter().map(|report| match report {
         ReceivedReport::Accepted(report) => &report.bytes,
@@ -136,7 +140,7 @@ async fn receive_reports(
     for report in &reports.reports {
         if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
             let report = VersionUses { reports: 1, runs: 0 };
-            ingest.versions.count_uses(&key, day, &app.id, &app.version, report);
+            ingest.versions.count_uses((&key).into(), day, &app.id, &app.version, report);
         }
     }
     Ok(received)
@@ -144,7 +148,7 @@ async fn receive_reports(
 
 /// The body of a request with a known key, within the rates of its sender.
 struct ReceivedBody {
-    key: Arc<CallerKey>,
+    key: CallerKey,
     bytes: Bytes,
     budget: ReadBudget,
     /// True if the request is over a rate, so that its records wait in overflow.
@@ -170,6 +174,7 @@ fn take_values<'v>(
 
 /// Checks the sender of a request and receives its body.
 async fn receive_body(
+    keys: &Keys,
     broker: &Broker,
     ingest: &Ingest,
     text: &str,
@@ -177,10 +182,10 @@ async fn receive_body(
     body: Body,
 ) -> Result<ReceivedBody, Problem> {
     refuse_browsers(&parts.headers)?;
-    let (key, is_over_address) = find_sender(&broker.storage, ingest, text, parts).await?;
+    let (key, is_over_address) = find_sender(keys, ingest, text, parts).await?;
     assign_caller(&parts.extensions, &broker.capacity, Caller::Public(key.tenant.clone()))?;
-    tracing::debug!(public_key.id = key.id, "a request of a public key");
-    if !key.is_tenant_active {
+    tracing::debug!(public_key.id = key.prefix, "a request of a public key");
+    if !key.active {
         return Err(Problem::new(Kind::TenantSuspended, "the tenant is suspended"));
     }
     broker.check_topics()?;
@@ -202,19 +207,19 @@ async fn receive_body(
 /// Finds the key of a request. Returns true if its address is over its rate: then the key is not looked up, and must have
 /// been a short time ago.
 async fn find_sender(
-    storage: &Storage,
+    keys: &Keys,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
-) -> Result<(Arc<CallerKey>, bool), Problem> {
+) -> Result<(CallerKey, bool), Problem> {
     let address = parts.extensions.get::<ClientAddress>();
     let taken = address.map_or(Ok(()), |address| {
-        ingest.limits.addresses.take_request(storage.clock.monotonic_micros(), address.0)
+        ingest.limits.addresses.take_request(keys.storage.clock.monotonic_micros(), address.0)
     });
     if let Err(problem) = taken {
-        return ingest.find_known_key(storage, text).map(|key| (key, true)).ok_or(problem);
+        return find_known_key(keys, text).map(|key| (key, true)).ok_or(problem);
     }
-    let key = ingest.find_key(storage, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+    let key = find_key(keys, text).await?.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
     Ok((key, false))
 }
 
@@ -239,7 +244,7 @@ struct ReadRequest {
 
 async fn read_reports(
     symbolication: &Symbolication,
-    key: &Arc<CallerKey>,
+    key: &CallerKey,
     form: BodyForm,
     body: Bytes,
     mut budget: ReadBudget,
@@ -252,7 +257,7 @@ async fn read_reports(
         reports: symbolication.capacity.limits.ingest_reports.min(MAX_REPORTS),
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
-    let (apps, readers) = (Arc::clone(key), symbolication.readers.clone());
+    let (apps, readers) = (key.clone(), symbolication.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
         let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
@@ -267,13 +272,12 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
     let Some(app) = app else {
         return Some("the report names no app, and the key is for some apps only".to_owned());
     };
-    if key.apps.iter().any(|pattern| pattern.covers(app)) {
+    if key.apps.iter().any(|pattern| covers_app(pattern, app)) {
         return None;
     }
-    let apps: Vec<&str> = key.apps.iter().map(|pattern| pattern.0.as_str()).collect();
     // The name comes from the report, so its length is bounded here.
     let app: String = app.chars().take(60).collect();
-    Some(format!("the report is of {app}, the key is for {}", apps.join(", ")))
+    Some(format!("the report is of {app}, the key is for {}", key.apps.join(", ")))
 }
 
 async fn send_reports(
@@ -296,7 +300,7 @@ async fn send_reports(
 
 /// Returns the words for a key in the details of dead letters.
 fn name_sender(key: &CallerKey) -> String {
-    format!("public key {}", key.id)
+    format!("public key {}", key.prefix)
 }
 
 /// Returns the maker of a request's records for a topic.
@@ -309,7 +313,7 @@ fn make_records<'r>(
 ) -> Result<RecordMaker<'r>, Problem> {
     let trace = parts.extensions.get::<TraceContext>().copied();
     let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
-    let sender_key = SenderKeyId::parse(&key.id);
+    let sender_key = SenderKeyId::parse(&key.prefix);
     Ok(RecordMaker { broker, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
 }
 

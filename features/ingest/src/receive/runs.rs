@@ -7,7 +7,8 @@ use super::{
     take_values,
 };
 use crate::Ingest;
-use crate::store::{CallerKey, VersionUses};
+use crate::key::CallerKey;
+use crate::store::VersionUses;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
@@ -17,6 +18,7 @@ use http::request::Parts;
 use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_api::feature::Broker;
+use unslide_api::feature::Keys;
 use unslide_api::feature::intake::{
     ReadBudget, RefusedElement, RefusedValue, WRONG_APP, read_body, split_values, unpack_body,
 };
@@ -30,6 +32,7 @@ const MAX_SUMMARIES: usize = 1_000;
 const BAD_SESSION: &str = "bad_session";
 
 pub(super) async fn receive_runs(
+    State(keys): State<Arc<Keys>>,
     State(broker): State<Arc<Broker>>,
     Extension(ingest): Extension<Arc<Ingest>>,
     key: Result<Path<String>, PathRejection>,
@@ -37,7 +40,7 @@ pub(super) async fn receive_runs(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    let received = send_runs(&broker, &ingest, &text, &parts, body).await;
+    let received = send_runs(&keys, &broker, &ingest, &text, &parts, body).await;
     answer_request(&ingest, &parts, received)
 }
 
@@ -57,6 +60,7 @@ struct RefusedSummary {
 
 /// Sends an event for each summary to the broker, and a record for each that is refused.
 async fn send_runs(
+    keys: &Keys,
     broker: &Broker,
     ingest: &Ingest,
     text: &str,
@@ -64,8 +68,8 @@ async fn send_runs(
     body: Body,
 ) -> Result<Received, Problem> {
     let ReceivedBody { key, bytes, budget, is_over_rate } =
-        receive_body(broker, ingest, text, parts, body).await?;
-    let (reader, now) = (Arc::clone(&key), broker.storage.clock.now());
+        receive_body(keys, broker, ingest, text, parts, body).await?;
+    let (reader, now) = (key.clone(), broker.storage.clock.now());
     let (summaries, budget) = read_body(&broker.capacity, &key.tenant, bytes, move |body| {
         read_summaries(&body, &reader, now, budget)
     })
@@ -91,7 +95,13 @@ async fn send_runs(
     send_within_rate(broker, ingest, &key, records, is_over_rate).await?;
     let day = broker.storage.clock.now().date();
     for run in summaries.iter().filter_map(|summary| summary.read.as_ref().ok()) {
-        ingest.versions.count_uses(&key, day, &run.app, &run.version, VersionUses { reports: 0, runs: 1 });
+        ingest.versions.count_uses(
+            (&key).into(),
+            day,
+            &run.app,
+            &run.version,
+            VersionUses { reports: 0, runs: 1 },
+        );
     }
     let mut received = list_outcomes(&summaries);
     received.is_in_overflow = is_over_rate;

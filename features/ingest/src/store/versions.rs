@@ -91,7 +91,7 @@ pub async fn count_versions(store: &Store, tenant: &TenantId, versions: &[Counte
          SELECT $1, n.key_id, n.day, n.app, n.version, n.reports, n.runs
          FROM unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])
               AS n (key_id, day, app, version, reports, runs)
-         WHERE EXISTS (SELECT FROM ingest_keys k WHERE k.tenant = $1 AND k.id = n.key_id)
+         WHERE EXISTS (SELECT FROM keys k WHERE k.tenant = $1 AND k.kind = 'public' AND k.prefix = n.key_id)
            AND (EXISTS (SELECT FROM ingest_key_versions v
                         WHERE v.tenant = $1 AND v.key_id = n.key_id AND v.day = n.day AND v.app = n.app
                           AND v.version = n.version)

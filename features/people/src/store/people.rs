@@ -57,7 +57,7 @@ pub async fn list_people(
         r#"SELECT k.id AS key_id, k.name, p.issuer, p.subject, k.scopes AS "scopes: ScopesColumn",
                   (SELECT count(*) FROM unslide_made_keys(k.id, $1, $2)) AS "keys_in_force!",
                   k.created_at, p.last_sign_in_at, k.revoked_at
-           FROM people p JOIN api_keys k ON k.tenant = $1 AND k.id = p.key_id
+           FROM people p JOIN keys k ON k.tenant = $1 AND k.id = p.key_id
            WHERE p.tenant = $1 AND ($3::timestamptz IS NULL OR (k.created_at, k.id) > ($3, $4::uuid))
            ORDER BY k.created_at, k.id LIMIT $5"#,
         tenant,
@@ -98,7 +98,7 @@ pub(super) async fn retire_people(tx: &mut TenantTx, except: Option<&str>) -> Re
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "WITH retired AS (
-             UPDATE api_keys k SET revoked_at = $3 FROM people p
+             UPDATE keys k SET revoked_at = $3 FROM people p
              WHERE k.tenant = $1 AND p.tenant = $1 AND p.key_id = k.id AND k.revoked_at IS NULL
                AND ($2::text IS NULL OR p.issuer <> $2)
              RETURNING k.id)
@@ -117,7 +117,7 @@ async fn retire_absent_people(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "WITH retired AS (
-             UPDATE api_keys k SET revoked_at = $2 FROM people p
+             UPDATE keys k SET revoked_at = $2 FROM people p
              WHERE k.tenant = $1 AND p.tenant = $1 AND p.key_id = k.id AND k.revoked_at IS NULL
                AND p.last_sign_in_at < $3 AND NOT EXISTS (SELECT FROM unslide_made_keys(k.id, $1, $2))
              RETURNING k.id)
@@ -137,7 +137,7 @@ async fn choose_name(tx: &mut TenantTx, identity: &Identity) -> Result<String> {
     let (connection, tenant, _) = tx.parts();
     let is_taken = sqlx::query_scalar!(
         r#"SELECT EXISTS (
-               SELECT FROM people p JOIN api_keys k ON k.tenant = $1 AND k.id = p.key_id
+               SELECT FROM people p JOIN keys k ON k.tenant = $1 AND k.id = p.key_id
                WHERE p.tenant = $1 AND k.revoked_at IS NULL AND k.name = $2 AND (p.issuer, p.subject) <> ($3, $4)
            ) AS "is_taken!""#,
         tenant,
@@ -170,7 +170,7 @@ pub async fn record_sign_in(
     let name = choose_name(tx, identity).await?;
     let (connection, tenant, _) = tx.parts();
     let known = sqlx::query_scalar!(
-        "UPDATE api_keys k SET scopes = $4, name = $5, revoked_at = NULL FROM people p
+        "UPDATE keys k SET scopes = $4, name = $5, revoked_at = NULL FROM people p
          WHERE p.tenant = $1 AND p.issuer = $2 AND p.subject = $3 AND k.tenant = $1 AND k.id = p.key_id
            AND (k.revoked_at IS NULL OR k.revoked_at = p.retired_at)
          RETURNING k.id",

@@ -1,7 +1,7 @@
 //! Names of functions for profilers, with a key in the path: the symbolication API of Mozilla's tools, and symbol files of
 //! Breakpad.
 //!
-//! `key` has the kind of keys and finds the key of a request, `store` the statements, `operations` the API of a tenant's
+//! `key` has the kind of keys and finds the key of a request, `store` lists and ends keys, `operations` the API of a tenant's
 //! administrators, `symbolicate` and `breakpad` the answers.
 
 pub mod breakpad;
@@ -11,7 +11,7 @@ pub mod store;
 mod symbolicate;
 mod text;
 
-pub use key::{NAMES_KEY_MAKER, NamesKeys};
+pub use key::{NAMES_KEYS, NamesKeys};
 
 use crate::layouts::parse_breakpad_id;
 use crate::{ServerExtension, SymbolServer};
@@ -25,11 +25,12 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
+use key::NamesCaller;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::NamesCaller;
 use unslide_api::feature::Api;
+use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::intake::{Caller, ClientAddress, RequestId, assign_caller};
@@ -57,6 +58,7 @@ async fn answer_preflight() -> Response {
 }
 
 async fn symbolicate_addresses(
+    State(keys): State<Arc<Keys>>,
     State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     key: Result<Path<String>, PathRejection>,
@@ -65,13 +67,14 @@ async fn symbolicate_addresses(
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
     let answer = async {
-        let caller = sign_in(&symbolication.storage, &server, &text, &parts).await?;
+        let caller = sign_in(&keys, &server, &text, &parts).await?;
         symbolicate::answer_request(&symbolication, &caller, &parts.headers, body).await
     };
     finish_answer(answer.await, &parts)
 }
 
 async fn get_breakpad_file(
+    State(keys): State<Arc<Keys>>,
     State(symbolication): State<Arc<Symbolication>>,
     Extension(server): ServerExtension,
     path: Result<Path<(String, String, String, String)>, PathRejection>,
@@ -81,7 +84,7 @@ async fn get_breakpad_file(
     let answer = async {
         let missing = || Problem::new(Kind::NotFound, "there are no such symbols");
         let Path((text, name, id, file)) = path.map_err(|_| missing())?;
-        let caller = sign_in(&symbolication.storage, &server, &text, &parts).await?;
+        let caller = sign_in(&keys, &server, &text, &parts).await?;
         let debug_id = parse_breakpad_id(&id).filter(|_| file.ends_with(".sym")).ok_or_else(missing)?;
         if visible_ids(&symbolication.storage, &caller, [debug_id].into()).await?.is_empty() {
             return Err(missing());
@@ -93,17 +96,17 @@ async fn get_breakpad_file(
 
 /// Finds the key of a request, and counts the request as its tenant's.
 async fn sign_in(
-    storage: &Storage,
+    keys: &Keys,
     server: &SymbolServer,
     text: &str,
     parts: &Parts,
-) -> Result<Arc<NamesCaller>, Problem> {
+) -> Result<NamesCaller, Problem> {
     if let Some(ClientAddress(address)) = parts.extensions.get::<ClientAddress>() {
-        server.keys.take_address(storage, *address)?;
+        server.keys.take_address(&keys.storage, *address)?;
     }
-    let caller = server.keys.find_caller(storage, text).await?;
-    assign_caller(&parts.extensions, &storage.capacity, Caller::Public(caller.tenant.clone()))?;
-    tracing::debug!(names_key.id = caller.id, "a request of a names key");
+    let caller = server.keys.find_caller(keys, text).await?;
+    assign_caller(&parts.extensions, &keys.capacity, Caller::Public(caller.tenant.clone()))?;
+    tracing::debug!(names_key.id = caller.prefix, "a request of a names key");
     Ok(caller)
 }
 
@@ -113,7 +116,7 @@ async fn visible_ids(
     caller: &NamesCaller,
     ids: BTreeSet<DebugId>,
 ) -> Result<BTreeSet<DebugId>, Problem> {
-    let Some(app) = &caller.app else { return Ok(ids) };
+    let Some(app) = caller.apps.first() else { return Ok(ids) };
     let asked: Vec<DebugId> = ids.into_iter().collect();
     let mut tx = storage.tenant(&caller.tenant).await?;
     let apps = list_apps(&mut tx, &asked).await?;

@@ -1,28 +1,12 @@
-//! The statements about names keys.
+//! Names keys as their administrators see them.
 
+use super::key::NAMES_KEYS;
 use serde::{Deserialize, Serialize};
-use time::{Duration, OffsetDateTime};
-use unslide_api::feature::path_keys::{PathKey, PathKeyKind};
-use unslide_model::{TenantId, timestamp};
-use unslide_store::sql::TenantColumn;
-use unslide_store::{Result, Store, TenantTx};
+use time::OffsetDateTime;
+use unslide_model::timestamp;
+use unslide_store::keys::{KeyFilter, KeyRecord, NewKey, find_record, list_records, revoke_record};
+use unslide_store::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
-
-/// Keys of one tenant that have not expired.
-pub const MAX_KEYS: i64 = 200;
-/// How long an expired key is listed.
-pub const LIST_EXPIRED: Duration = Duration::days(30);
-
-/// The kind of names keys.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamesKeyKind;
-
-impl PathKeyKind for NamesKeyKind {
-    const KEY_PREFIX: &'static str = "usn_";
-}
-
-/// The text of a names key.
-pub type NamesKeyText = PathKey<NamesKeyKind>;
 
 /// A names key to be made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -39,9 +23,19 @@ pub struct NewNamesKey {
     pub expires_at: Option<OffsetDateTime>,
 }
 
+impl From<NewNamesKey> for NewKey {
+    fn from(new: NewNamesKey) -> NewKey {
+        let apps = new.app.into_iter().collect();
+        NewKey { name: new.name, scopes: Vec::new(), apps, expires_at: new.expires_at }
+    }
+}
+
 /// A names key, as its administrators see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NamesKey {
+    /// The id of the key's row.
+    #[serde(skip)]
+    pub row: Uuid,
     /// Names the key in lists and logs: 8 hexadecimal digits of its SHA-256.
     #[schema(example = "5d1c02ab")]
     pub id: String,
@@ -58,108 +52,38 @@ pub struct NamesKey {
     pub expires_at: OffsetDateTime,
 }
 
-/// The key of a request of a profiler. It gives no access to any operation.
-#[derive(Clone, Debug)]
-pub struct NamesCaller {
-    /// The id of the key.
-    pub id: String,
-    /// The tenant that it reads symbols of.
-    pub tenant: TenantId,
-    /// The only app that it reads symbols of.
-    pub app: Option<String>,
-    pub expires_at: OffsetDateTime,
+impl From<KeyRecord> for NamesKey {
+    fn from(record: KeyRecord) -> NamesKey {
+        NamesKey {
+            row: record.id,
+            id: record.prefix,
+            name: record.name,
+            app: record.apps.into_iter().next(),
+            created_at: record.created_at,
+            // A names key always expires.
+            expires_at: record.expires_at.unwrap_or(record.created_at),
+        }
+    }
 }
 
-/// The rest of a key's row that its maker decides.
-#[derive(Clone, Copy, Debug)]
-pub struct NamesKeyRow<'k> {
-    pub name: &'k str,
-    pub app: Option<&'k str>,
-    pub expires_at: OffsetDateTime,
-}
-
-/// Creates a key. Returns None if the tenant has [`MAX_KEYS`].
-pub async fn create_key(
-    tx: &mut TenantTx,
-    new: NamesKeyRow<'_>,
-    text: &NamesKeyText,
-) -> Result<Option<NamesKey>> {
-    let (connection, tenant, now) = tx.parts();
-    // Two at once must not both be the last one.
-    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('names keys of ' || $1, 0))", tenant)
-        .execute(&mut *connection)
-        .await?;
-    let hash = text.to_hash();
-    let key = sqlx::query_as!(
-        NamesKey,
-        "INSERT INTO names_keys (tenant, id, key_hash, name, app, created_at, expires_at)
-         SELECT $1, $2, $3, $4, $5, $6, $7
-         WHERE (SELECT count(*) FROM names_keys WHERE tenant = $1 AND expires_at > $6) < $8
-         RETURNING id, name, app, created_at, expires_at",
-        tenant,
-        text.id(),
-        hash.as_slice(),
-        new.name,
-        new.app,
-        now,
-        new.expires_at,
-        MAX_KEYS
-    );
-    Ok(key.fetch_optional(connection).await?)
+/// Returns the filter of lists: a key that was deleted is gone.
+fn filter_keys(app: Option<&str>) -> KeyFilter<'_> {
+    KeyFilter { without_revoked: true, ..KeyFilter::for_kind(&NAMES_KEYS, app) }
 }
 
 /// Returns keys of the transaction's tenant, the oldest first, after a position; with `app` only keys for this app.
 pub async fn list_keys(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, String)>,
+    after: Option<(OffsetDateTime, Uuid)>,
     limit: u32,
 ) -> Result<Vec<NamesKey>> {
-    let (connection, tenant, _) = tx.parts();
-    let (at, id) = after.unzip();
-    let keys = sqlx::query_as!(
-        NamesKey,
-        "SELECT id, name, app, created_at, expires_at FROM names_keys
-         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2)
-           AND ($3::timestamptz IS NULL OR (created_at, id) > ($3, $4::text))
-         ORDER BY created_at, id LIMIT $5",
-        tenant,
-        app,
-        at,
-        id,
-        i64::from(limit)
-    );
-    Ok(keys.fetch_all(connection).await?)
+    let keys = list_records(tx, filter_keys(app), after, limit).await?;
+    Ok(keys.into_iter().map(NamesKey::from).collect())
 }
 
-/// Deletes a key; with `app` only one for this app. Returns false if there is no such key.
+/// Ends a key; with `app` only one for this app. Returns false if there is no such key.
 pub async fn delete_key(tx: &mut TenantTx, id: &str, app: Option<&str>) -> Result<bool> {
-    let (connection, tenant, _) = tx.parts();
-    let deleted = sqlx::query!(
-        "DELETE FROM names_keys WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
-        tenant,
-        id,
-        app
-    )
-    .execute(connection)
-    .await?;
-    Ok(deleted.rows_affected() > 0)
-}
-
-/// Finds the key of a request. Returns None if it is unknown, or its tenant was deleted.
-pub async fn find_caller(store: &Store, text: &NamesKeyText) -> Result<Option<NamesCaller>> {
-    let hash = text.to_hash();
-    let row = sqlx::query!(
-        r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", app, expires_at AS "expires_at!"
-           FROM unslide_names_key($1)"#,
-        hash.as_slice()
-    )
-    .fetch_optional(store.pool())
-    .await?;
-    Ok(row.map(|row| NamesCaller {
-        id: row.id,
-        tenant: row.tenant.into(),
-        app: row.app,
-        expires_at: row.expires_at,
-    }))
+    let Some(key) = find_record(tx, filter_keys(app), id).await? else { return Ok(false) };
+    revoke_record(tx, &NAMES_KEYS, &key.prefix, app).await
 }

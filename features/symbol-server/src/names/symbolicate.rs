@@ -1,6 +1,6 @@
 //! `POST /symbols/{key}/symbolicate/v5`: addresses of a profile to functions, files and lines.
 
-use super::store::NamesCaller;
+use super::key::NamesCaller;
 use super::{fetch_symbols, visible_ids};
 use crate::layouts::parse_breakpad_id;
 use axum::body::Body;

@@ -3,8 +3,10 @@
 use crate::world::{APP, SymbolWorld};
 use reqwest::Method;
 use serde_json::{Value, json};
-use unslide_feature::KeyRequest;
 use unslide_model::Scope;
+use unslide_store::accounts::create_key_of_kind;
+use unslide_store::keys::NewKey;
+use unslide_symbol_server::NAMES_KEYS;
 use unslide_world::{Answer, tenant_id};
 
 /// Makes a names key, and returns its id and its text.
@@ -150,13 +152,13 @@ async fn a_key_expires_is_audited_and_is_made_within_the_rights_of_its_maker() {
     world.post_json("/v1/names-keys", &admin, &late).await.expect_problem(400, "invalid-body");
 
     world
-        .execute(&format!("UPDATE names_keys SET expires_at = now() - interval '1 day' WHERE id = '{id}'"))
+        .execute(&format!("UPDATE keys SET expires_at = now() - interval '1 day' WHERE prefix = '{id}'"))
         .await;
     // This process looks the key up again after some seconds.
     let is_refused = async || ask(&world, &key, &body).await.status == 401;
     assert!(unslide_world::wait_until(is_refused).await);
-    world.execute("UPDATE names_keys SET expires_at = now() - interval '31 days'").await;
-    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 2);
+    world.execute("UPDATE keys SET expires_at = now() - interval '31 days' WHERE kind = 'names'").await;
+    assert_eq!(unslide_store::keys::purge_keys(&world.store).await.unwrap(), 2);
     world.stop().await;
 }
 
@@ -185,14 +187,17 @@ async fn a_key_leaves_no_trace_in_answers_and_metrics() {
 async fn the_command_line_makes_a_key_for_one_app_or_all() {
     let world = SymbolWorld::start().await;
     let tenant = tenant_id("acme");
-    let make = async |apps: &[String]| {
-        let request = KeyRequest { name: "team", apps, expires_at: None };
-        unslide_symbol_server::NAMES_KEY_MAKER(&world.store, &tenant, request).await
+    let make = async |entropy: u8, apps: &[&str]| {
+        let apps = apps.iter().map(ToString::to_string).collect();
+        let new = NewKey { name: "team".to_owned(), scopes: Vec::new(), apps, expires_at: None };
+        let new = NAMES_KEYS.check_new(new, world.store.now())?;
+        let made = create_key_of_kind(&world.store, &tenant, &NAMES_KEYS, &new, &[entropy; 30]).await;
+        Ok::<String, String>(made.unwrap().reveal().to_owned())
     };
-    let key = make(&[APP.to_owned()]).await.unwrap();
+    let key = make(1, &[APP]).await.unwrap();
     ask(&world, &key, &json!({"memoryMap": [], "stacks": []})).await.expect_status(200);
-    make(&[]).await.unwrap();
-    assert!(make(&["a".to_owned(), "b".to_owned()]).await.unwrap_err().to_string().contains("one app"));
-    assert_eq!(world.number("SELECT count(*) FROM names_keys WHERE app IS NULL").await, 1);
+    make(2, &[]).await.unwrap();
+    assert!(make(3, &["a", "b"]).await.unwrap_err().contains("one app"));
+    assert_eq!(world.number("SELECT count(*) FROM keys WHERE kind = 'names' AND apps = '{}'").await, 1);
     world.stop().await;
 }

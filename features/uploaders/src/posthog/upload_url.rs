@@ -89,8 +89,8 @@ pub async fn find_key(tx: &mut TenantTx, token_hash: &[u8]) -> Result<Option<Url
     let (connection, tenant, now) = tx.parts();
     let key = sqlx::query_as!(
         UrlKey,
-        "SELECT k.id, k.app FROM uploader_urls u
-         JOIN api_keys k ON k.tenant = u.tenant AND k.id = u.key_id
+        "SELECT k.id, k.apps[1] AS app FROM uploader_urls u
+         JOIN keys k ON k.tenant = u.tenant AND k.id = u.key_id
          JOIN tenants t ON t.slug = k.tenant AND t.state = 'active'
          WHERE u.tenant = $1 AND u.token_hash = $2 AND u.expires_at > $3 AND k.revoked_at IS NULL
            AND (k.expires_at IS NULL OR k.expires_at > $3) AND 'symbols:write' = ANY (k.scopes)",

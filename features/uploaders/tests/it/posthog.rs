@@ -93,7 +93,7 @@ async fn a_url_permits_one_tenant_until_its_key_ends() {
     world.execute("UPDATE uploader_urls SET expires_at = now()").await;
     assert_eq!(world.put_set(&url, container(5, &bytes)).await.status, 401);
     let url = world.set_url(&key, &debug_id).await;
-    world.execute("UPDATE api_keys SET revoked_at = now()").await;
+    world.execute("UPDATE keys SET revoked_at = now()").await;
     assert_eq!(world.put_set(&url, container(5, &bytes)).await.status, 401);
     let reader = world.create_key("acme", &[Scope::SymbolsRead]).await;
     assert_eq!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use unslide_model::TenantId;
-use unslide_store::keys::{self, Principal};
+use unslide_store::keys;
 use unslide_store::{Store, Uuid};
 
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
@@ -59,15 +59,22 @@ impl KeyUses {
         (uses, task)
     }
 
-    /// Records that a key was used now, unless the database has recorded a use in the last minute.
-    pub fn record_use(&self, principal: &Principal, now: OffsetDateTime) {
+    /// Records that a key was used now, unless the database has recorded a use in the last minute. `last_used_at` is the use
+    /// that the look-up of the key found.
+    pub fn record_use(
+        &self,
+        tenant: &TenantId,
+        key_id: Uuid,
+        last_used_at: Option<OffsetDateTime>,
+        now: OffsetDateTime,
+    ) {
         let mut uses = self.0.lock();
-        let written = uses.written.peek(&principal.key_id).copied().max(principal.last_used_at);
+        let written = uses.written.peek(&key_id).copied().max(last_used_at);
         if written.is_some_and(|last| now - last < keys::NOTED_EVERY) {
             return;
         }
         if uses.pending.len() < PENDING_KEYS_CAPACITY.get() {
-            uses.pending.entry((principal.tenant.clone(), principal.key_id)).or_insert(now);
+            uses.pending.entry((tenant.clone(), key_id)).or_insert(now);
         }
     }
 
@@ -89,29 +96,18 @@ impl KeyUses {
 mod tests {
     use super::*;
     use time::Duration;
-    use unslide_store::tenants::QuotaLimits;
 
     #[test]
     fn a_use_is_written_once_a_minute_also_of_a_principal_that_is_remembered_for_longer() {
         let uses = KeyUses::default();
-        let principal = Principal {
-            tenant: TenantId::new("acme").unwrap(),
-            tenant_version: 1,
-            active: true,
-            key_id: Uuid::nil(),
-            scopes: Vec::new(),
-            app: None,
-            expires_at: None,
-            limits: QuotaLimits::default(),
-            last_used_at: None,
-        };
+        let (tenant, key) = (TenantId::new("acme").unwrap(), Uuid::nil());
         let at = OffsetDateTime::UNIX_EPOCH;
         let waits = |now| {
-            uses.record_use(&principal, now);
+            uses.record_use(&tenant, key, None, now);
             uses.0.lock().pending.pop_first().map(|(_, at)| at)
         };
         assert_eq!(waits(at), Some(at));
-        uses.0.lock().written.put(principal.key_id, at);
+        uses.0.lock().written.put(key, at);
         assert_eq!(waits(at + Duration::seconds(59)), None);
         let later = at + keys::NOTED_EVERY;
         assert_eq!(waits(later), Some(later));

@@ -234,7 +234,8 @@ pub async fn authenticate_key(extensions: &Extensions, keys: &Keys, key: &str) -
         request.record("peer.address", client.map(|client| tracing::field::display(client.0)));
         return Err(Problem::from_kind(Kind::Unauthorized));
     };
-    keys.uses.record_use(&principal, keys.storage.clock.now());
+    let now = keys.storage.clock.now();
+    keys.uses.record_use(&principal.tenant, principal.key_id, principal.last_used_at, now);
     Ok(principal)
 }
 

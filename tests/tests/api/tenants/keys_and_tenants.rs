@@ -50,8 +50,8 @@ async fn a_key_over_the_limit_is_refused_and_the_answer_says_what_to_do() {
     let world = World::start().await;
     let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let keys = format!(
-        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at)
-         SELECT gen_random_uuid(), 'acme', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), '{{}}', now()
+        "INSERT INTO keys (id, tenant, kind, name, prefix, key_hash, created_at)
+         SELECT gen_random_uuid(), 'acme', 'api', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), now()
          FROM generate_series(1, {}) AS n",
         unslide_store::keys::MOST_IN_FORCE
     );

@@ -202,7 +202,7 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     }
     let seen = world.get("/v1/tenants/acme", &operator).await.expect_status(200);
     let erasure = &seen["erasure"];
-    assert_eq!((&erasure["removed"]["uploads"], &erasure["removed"]["api_keys"]), (&1.into(), &1.into()));
+    assert_eq!((&erasure["removed"]["uploads"], &erasure["removed"]["keys"]), (&1.into(), &1.into()));
     assert_eq!((&erasure["objects"], &erasure["remaining"]["object storage"]), (&1.into(), &0.into()));
     assert!(erasure["finished_at"].is_string());
     assert_eq!(seen["usage"]["keys"], 0);

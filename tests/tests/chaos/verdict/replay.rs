@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 54] = [
+const APART: [&str; 52] = [
     // Made by people and by uploads.
     "tenants",
-    "api_keys",
+    "keys",
     "audit_log",
     "uploads",
     "objects",
@@ -30,7 +30,6 @@ const APART: [&str; 54] = [
     "alert_mail_counts",
     "alert_figures",
     "alert_firings",
-    "ingest_keys",
     "ingest_key_versions",
     "key_erasures",
     "people",
@@ -39,7 +38,6 @@ const APART: [&str; 54] = [
     "person_erasures",
     "erased_persons",
     "person_secrets",
-    "names_keys",
     "system_symbol_builds",
     "uploader_chunks",
     "uploader_files",

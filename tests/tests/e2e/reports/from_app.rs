@@ -11,7 +11,7 @@ use unslide_tests::installation::{Installation, TENANT};
 async fn a_form_of_three_becomes_two_reports_and_one_dead_letter() {
     let installation = Installation::start().await;
     let app = App::from_fixture("app");
-    let create = ["key", "create", "--tenant", TENANT, "--public", "--app", app.bundle];
+    let create = ["key", "create", "--tenant", TENANT, "--kind", "public", "--app", app.bundle];
     let output = installation.command_succeeds(&create);
     let key = output.split_whitespace().find(|word| word.starts_with("usp_")).expect("a key");
     let [first, second] =

@@ -1,12 +1,12 @@
 //! Commands that change groups: one at a time, or up to 100 at once.
 
 use super::format_state;
-use crate::moment::Moment;
 use crate::prelude::*;
 use reqwest::Method;
 use std::fmt;
 use std::str::FromStr;
 use unslide_cli::listing::item_text;
+use unslide_cli::moment::Moment;
 use unslide_model::short_id::normalize_short_id;
 use unslide_model::{Clock, SystemClock};
 use uuid::Uuid;

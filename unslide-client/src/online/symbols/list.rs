@@ -1,9 +1,9 @@
 //! `unslide symbols list`, `missing` and `delete`.
 
-use crate::moment::Moment;
 use crate::prelude::*;
 use unslide_cli::confirm_action;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
+use unslide_cli::moment::Moment;
 use unslide_model::{Clock, DebugId, SystemClock};
 
 /// Arguments of the command `unslide symbols list`.

@@ -8,8 +8,8 @@ use crate::prelude::*;
 use indicatif::ProgressBar;
 use std::time::Duration;
 use unslide_audit::{Audit, AuditProgress, Window};
+use unslide_cli::moment::{self, Moment};
 use unslide_cli::quantity;
-use unslide_client::moment::{self, Moment};
 use unslide_model::{Clock as _, SystemClock, TenantId};
 
 /// Arguments of `unslide audit`: the period, the tenant and the output.

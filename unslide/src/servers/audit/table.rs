@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use unslide_audit::{Audit, SummaryRow};
 use unslide_cli::Table;
-use unslide_client::moment;
+use unslide_cli::moment;
 
 const AUDIT_COLUMNS: [&str; 14] = [
     "topic",

@@ -9,8 +9,8 @@ use crate::prelude::*;
 use disagreement::{Disagreement, DisagreementKind, Disagreements};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
+use unslide_cli::moment;
 use unslide_cli::quantity;
-use unslide_client::moment;
 use unslide_store::{Store, deferred, positions, tenants};
 
 /// Arguments of `unslide fsck`: the age of objects and the output.

@@ -25,8 +25,8 @@ const LISTS: [&str; 2] = ["unslide/src/features.rs", "unslide-client/src/feature
 const OTHER_LISTS: [&str; 1] = ["FEATURES"];
 
 /// The most extension points, and the most of them with at most one user. Lower them with the points.
-const MOST_POINTS: usize = 23;
-const MOST_WITH_ONE_USER: usize = 9;
+const MOST_POINTS: usize = 22;
+const MOST_WITH_ONE_USER: usize = 7;
 
 /// The features that use each extension point.
 type Users = BTreeMap<String, BTreeSet<String>>;

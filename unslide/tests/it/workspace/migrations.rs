@@ -38,10 +38,10 @@ fn a_landed_migration_stays_as_it_is_and_a_new_one_comes_last() {
 /// Tables that services use for each report, upload or request. A lock on one stops its writers; a second one in the same
 /// transaction waits for those that already have a lock of their own.
 const BUSY_TABLES: [&str; 15] = [
-    "api_keys",
     "group_deltas",
     "groups",
     "jobs",
+    "keys",
     "metric_payloads",
     "outbox",
     "persons",

@@ -1,6 +1,6 @@
 //! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
-use super::deltas::{CountKey, GroupCounts};
+use super::counts::{CountKey, CountDeltas};
 use super::sketches::DeviceSketches;
 use crate::reports::rows::{MadeOn, truncate_name};
 use crate::{Result, TenantTx, Uuid};
@@ -27,7 +27,7 @@ fn dimension_values(key: &CountKey) -> [(&'static str, &str); 3] {
 /// Adds to what groups count by dimension. The groups' rows are locked.
 pub(super) async fn write_breakdowns(
     tx: &mut TenantTx,
-    counts: &GroupCounts,
+    counts: &CountDeltas,
     sketches: &DeviceSketches,
 ) -> Result<()> {
     let mut rows: BTreeMap<(Uuid, &str, &str, Date), i64> = BTreeMap::new();

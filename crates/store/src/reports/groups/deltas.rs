@@ -4,6 +4,7 @@
 //! Rows are only added. Before a report leaves a group, the group's rows are folded in the same transaction.
 
 use super::breakdowns::{self, describe_hardware};
+use super::counts::{CountDeltas, CountKey};
 use super::sketches::DeviceSketches;
 use super::{GroupChange, write};
 use crate::column::{TenantColumn, U64};
@@ -17,42 +18,26 @@ use unslide_model::TenantId;
 /// The rows that one statement folds.
 const FOLD_PAGE_ROWS: u32 = 5_000;
 
-/// Reports that a group gains or loses on a day, and their values.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CountKey {
-    pub(super) group: Uuid,
-    pub(super) day: Date,
-    pub(super) version: String,
-    pub(super) model: String,
-    pub(super) os_version: String,
-    /// The device of reports that the group gains. A sketch keeps the devices of reports that it loses.
-    pub(super) device: Option<Vec<u8>>,
-}
-
-/// Numbers of reports to add.
-pub(super) type GroupCounts = BTreeMap<CountKey, i64>;
-
-impl CountKey {
-    fn from_change(one: &GroupChange<'_>) -> CountKey {
-        let (model, os_version) = describe_hardware(&one.made_on);
-        CountKey {
-            group: one.row.id,
-            day: utc_day(one.received_at),
-            version: one.version.clone(),
-            model,
-            os_version,
-            device: one.made_on.device.clone().filter(|_| one.sign > 0),
-        }
+/// Returns the count that a change of a group concerns.
+fn build_key(one: &GroupChange<'_>) -> CountKey {
+    let (model, os_version) = describe_hardware(&one.made_on);
+    CountKey {
+        group: one.row.id,
+        day: utc_day(one.received_at),
+        version: one.version.clone(),
+        model,
+        os_version,
+        device: one.made_on.device.clone().filter(|_| one.sign > 0),
     }
 }
 
 /// Counts reports by day and by dimension. The groups' rows have to be locked.
 pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
     let leaving: BTreeSet<Uuid> = counted.iter().filter(|one| one.sign < 0).map(|one| one.row.id).collect();
-    let (mut direct, mut gained) = (GroupCounts::new(), GroupCounts::new());
+    let (mut direct, mut gained) = (CountDeltas::new(), CountDeltas::new());
     for one in counted.iter().filter(|one| one.sign != 0) {
         let counts = if leaving.contains(&one.row.id) { &mut direct } else { &mut gained };
-        *counts.entry(CountKey::from_change(one)).or_default() += one.report_delta();
+        *counts.entry(build_key(one)).or_default() += one.report_delta();
     }
     append_deltas(tx, &gained).await?;
     if leaving.is_empty() {
@@ -64,7 +49,7 @@ pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]
     write_counts(tx, &direct).await
 }
 
-async fn append_deltas(tx: &mut TenantTx, gained: &GroupCounts) -> Result<()> {
+async fn append_deltas(tx: &mut TenantTx, gained: &CountDeltas) -> Result<()> {
     if gained.is_empty() {
         return Ok(());
     }
@@ -97,7 +82,7 @@ async fn append_deltas(tx: &mut TenantTx, gained: &GroupCounts) -> Result<()> {
 }
 
 /// Adds to the counts themselves.
-async fn write_counts(tx: &mut TenantTx, counts: &GroupCounts) -> Result<()> {
+async fn write_counts(tx: &mut TenantTx, counts: &CountDeltas) -> Result<()> {
     if counts.is_empty() {
         return Ok(());
     }
@@ -122,7 +107,7 @@ async fn fold_page(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<u64
     .fetch_all(connection)
     .await?;
     let folded = rows.len() as u64;
-    let mut counts = GroupCounts::new();
+    let mut counts = CountDeltas::new();
     for row in rows {
         let key = CountKey {
             group: row.group_id,

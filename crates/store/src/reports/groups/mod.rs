@@ -1,6 +1,7 @@
 //! Groups of reports with the same fingerprint, kept in step with the reports.
 
 mod breakdowns;
+mod counts;
 pub mod deltas;
 mod devices;
 mod regressions;

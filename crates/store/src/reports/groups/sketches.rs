@@ -1,6 +1,6 @@
 //! The devices of groups by day, and by version and day, as sketches.
 
-use super::deltas::CountKey;
+use super::counts::CountKey;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The rows of `groups` and `group_days`.
 
-use super::deltas::GroupCounts;
+use super::counts::CountDeltas;
 use super::sketches::DeviceSketches;
 use super::{Delta, EmptyGroups, GroupChange};
 use crate::groups::{refresh_totals, retire_empty};
@@ -159,7 +159,7 @@ pub(super) async fn look_again(
 /// Adds to what groups count by day. The groups' rows are locked.
 pub(super) async fn write_days(
     tx: &mut TenantTx,
-    counts: &GroupCounts,
+    counts: &CountDeltas,
     sketches: &DeviceSketches,
 ) -> Result<()> {
     let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();

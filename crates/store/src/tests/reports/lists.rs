@@ -308,8 +308,8 @@ async fn keys_come_in_pages_and_their_number_has_a_limit() {
     drop(tx);
     execute(
         &database,
-        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at, revoked_at, expires_at)
-         SELECT gen_random_uuid(), 'acme', '', lpad(n::text, 8, '0'), repeat('0', 32)::bytea, '{}', '2026-11-20',
+        "INSERT INTO keys (id, tenant, kind, name, prefix, key_hash, created_at, revoked_at, expires_at)
+         SELECT gen_random_uuid(), 'acme', 'api', '', lpad(n::text, 8, '0'), repeat('0', 32)::bytea, '2026-11-20',
                 CASE WHEN n > 994 THEN '2026-11-20'::timestamptz END, CASE WHEN n > 993 THEN '2026-11-20'::timestamptz END
          FROM generate_series(1, 1100) n",
     )
@@ -522,8 +522,8 @@ async fn a_tenant_has_a_limited_number_of_keys_in_force() {
     let key = NewApiKey { name: "one".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at: None };
     // All but one of those that may be, and as many that are over.
     let rows = format!(
-        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, created_at, expires_at)
-         SELECT gen_random_uuid(), 'acme', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), '{{}}', at,
+        "INSERT INTO keys (id, tenant, kind, name, prefix, key_hash, created_at, expires_at)
+         SELECT gen_random_uuid(), 'acme', 'api', 'many', lpad(n::text, 8, '0'), decode(repeat('00', 32), 'hex'), at,
                 CASE WHEN n > {most} THEN at END
          FROM generate_series(2, 2 * {most}) AS n, (VALUES ('2026-11-20 07:00:00Z'::timestamptz)) AS t (at)",
         most = keys::MOST_IN_FORCE

@@ -39,8 +39,8 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key)
      VALUES (md5('firing')::uuid, 'acme', md5('rule')::uuid, '', now(), sha256(''));
      INSERT INTO alert_mail_counts (tenant, day, mails) VALUES ('acme', now()::date, 1);
-     INSERT INTO ingest_keys (tenant, id, key_text, name, apps, state, created_at)
-     VALUES ('acme', '0a1b2c3d', 'text', 'app', '{shop}', 'active', now());
+     INSERT INTO keys (id, tenant, kind, name, prefix, key_hash, key_text, apps, created_at)
+     VALUES (md5('public')::uuid, 'acme', 'public', 'app', '0a1b2c3d', sha256('text'), 'text', '{shop}', now());
      INSERT INTO ingest_key_versions (tenant, key_id, day, app, version, reports, runs)
      VALUES ('acme', '0a1b2c3d', now()::date, 'shop', '1.0', 1, 0);
      INSERT INTO key_erasures (id, tenant, key_id, range_begin, range_end, requested_by, requested_at, state)
@@ -48,7 +48,7 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO sign_in_providers (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at)
      VALUES ('acme', 'https://login.example.com', 'x', '', 'groups', '[]', 12, now());
      INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at)
-     SELECT 'acme', 'https://login.example.com', 's', id, now() FROM api_keys WHERE tenant = 'acme' LIMIT 1;
+     SELECT 'acme', 'https://login.example.com', 's', id, now() FROM keys WHERE tenant = 'acme' AND kind = 'api' LIMIT 1;
      INSERT INTO sign_in_failures (id, tenant, at, outcome, reason)
      VALUES (md5('failure')::uuid, 'acme', now(), 'declined', '');
      INSERT INTO person_erasures (id, tenant, kind, person_id, person_hash, requested_by, requested_at, state)
@@ -57,8 +57,6 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO erased_persons (tenant, kind, person_hash, erased_at) VALUES ('acme', 'user', sha256(''), '2000-01-01');
      INSERT INTO report_users (tenant, received_at, report_id, variant, user_hash)
      SELECT 'acme', received_at, report_id, variant, substr(sha256(''), 1, 16) FROM reports LIMIT 1;
-     INSERT INTO names_keys (tenant, id, key_hash, name, app, created_at, expires_at)
-     VALUES ('acme', '0a1b2c3d', sha256('key'), 'team', NULL, now(), now());
      INSERT INTO system_symbol_builds (tenant, build, arch, debug_id, imported_at, imported_by)
      VALUES ('acme', '23B87', 'arm64e', md5('image')::uuid, now(), 'key');
      INSERT INTO source_switches (tenant, enabled, changed_at) VALUES ('acme', true, now());
@@ -316,7 +314,6 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_ignored_groups_due",
         "the builder opens groups that are ignored until a time: slugs and ids only",
     ),
-    ("unslide_ingest_key", "an app's key comes before its tenant is known: the row of a whole text"),
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_stalled", "figures of jobs without progress"),
     ("unslide_jobs_take", "builders take work of any tenant"),
@@ -324,10 +321,9 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_key_months_drop", "keys that are over go for all tenants"),
     ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
     (
-        "unslide_key_principals",
-        "a key arrives before its tenant is known: a row for each exact prefix, with the secret's hash",
+        "unslide_key_owners",
+        "a key arrives before its tenant is known: a row for each exact kind and prefix, with the secret's hash",
     ),
-    ("unslide_names_key", "a profiler's key comes before its tenant is known: the row of a whole text"),
     ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
     ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
     ("unslide_outbox_sent", "the relay notes what it sent"),

@@ -31,7 +31,7 @@ impl Keys<'_> {
             Some(by) => keys::create_by(tx, &new, &entropy, by).await.unwrap().unwrap(),
         };
         let (key, secret) = commit(self.database, slug, make).await;
-        self.proofs.push(KeyProof::parse(secret.reveal()).unwrap());
+        self.proofs.push(KeyProof::parse(&keys::API_KEYS, secret.reveal()).unwrap());
         key.id
     }
 
@@ -54,8 +54,8 @@ async fn keys_are_found_together_with_every_committed_change() {
     let other = keys.make("umbrella", [2; 30], None).await;
     keys.make("umbrella", [3; 30], Some(root)).await;
     let unknown = format!("unslide_{}_{}", "a".repeat(8), "b".repeat(40));
-    keys.proofs.push(KeyProof::parse(&unknown).unwrap());
-    assert_eq!(KeyProof::parse("unslide_a_b"), None);
+    keys.proofs.push(KeyProof::parse(&keys::API_KEYS, &unknown).unwrap());
+    assert_eq!(KeyProof::parse(&keys::API_KEYS, "unslide_a_b"), None);
     let (acme_key, umbrella_key) = (("acme".to_owned(), 1, true), ("umbrella".to_owned(), 1, true));
     assert_eq!(keys.found().await, [acme_key.clone(), umbrella_key.clone(), umbrella_key.clone()]);
 

@@ -32,7 +32,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A report of one diagnostic.
 #[derive(Clone, Debug)]
-pub struct FoundReport<'a> {
+pub struct DocumentReport<'a> {
     /// The object with `environment` and `timeRange`. Of a bare tree it is the tree.
     pub object: JsonValue<'a>,
     pub kind: ReportKind,
@@ -42,10 +42,10 @@ pub struct FoundReport<'a> {
     pub is_apples: bool,
 }
 
-/// Contents of a document.
+/// The contents of a document.
 #[derive(Debug, Default)]
-pub struct Contents<'a> {
-    pub reports: Vec<FoundReport<'a>>,
+pub struct DocumentContents<'a> {
+    pub reports: Vec<DocumentReport<'a>>,
     /// Payloads of older systems beside them.
     pub payloads: Vec<JsonValue<'a>>,
     /// Strings with a JSON text that has a report.
@@ -80,7 +80,7 @@ pub fn is_diagnostic_report(document: &[u8]) -> bool {
     }
     let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
     let Ok(root) = read_root(document, &limits) else { return false };
-    let found = Contents::search(root);
+    let found = DocumentContents::search(root);
     !found.reports.is_empty() || found.has_metrics || found.without_tree.is_some()
 }
 
@@ -105,10 +105,10 @@ pub fn read_root<'a>(document: &'a [u8], limits: &ReadLimits) -> Result<JsonValu
     }
 }
 
-impl<'a> Contents<'a> {
+impl<'a> DocumentContents<'a> {
     /// Searches an object, and objects in it, for reports.
-    pub fn search(root: JsonValue<'a>) -> Contents<'a> {
-        let mut found = Contents::default();
+    pub fn search(root: JsonValue<'a>) -> DocumentContents<'a> {
+        let mut found = DocumentContents::default();
         let (mut level, mut left) = (vec![root], SEARCHED_MEMBERS);
         for depth in 0..SEARCHED_LEVELS {
             let mut below = Vec::new();
@@ -155,7 +155,7 @@ impl<'a> Contents<'a> {
         }
         if threads.is_some() {
             let kind = ReportKind::Tree;
-            self.reports.push(FoundReport { object, kind, diagnostic: object, is_apples: true });
+            self.reports.push(DocumentReport { object, kind, diagnostic: object, is_apples: true });
             return true;
         }
         let before = self.reports.len();
@@ -176,7 +176,7 @@ impl<'a> Contents<'a> {
         let has_tree = get(diagnostic, "callStackTree").is_some_and(JsonValue::is_object);
         if has_tree {
             let is_apples = is_full_name && !is_result && inner.is_none();
-            self.reports.push(FoundReport { object, kind, diagnostic, is_apples });
+            self.reports.push(DocumentReport { object, kind, diagnostic, is_apples });
         } else if is_full_name && kind.is_known() && self.without_tree.is_none() && !value.is_null() {
             self.without_tree = Some((name.into_owned(), value));
         }
@@ -205,7 +205,7 @@ pub fn split_document(document: &[u8], limits: &ReadLimits) -> Option<Vec<Vec<u8
     if !is_diagnostic_report(document) {
         return None;
     }
-    let found = Contents::search(read_root(document, limits).ok()?);
+    let found = DocumentContents::search(read_root(document, limits).ok()?);
     if found.count() < 2 {
         return None;
     }
@@ -230,7 +230,7 @@ pub fn split_document(document: &[u8], limits: &ReadLimits) -> Option<Vec<Vec<u8
     Some(parts)
 }
 
-impl FoundReport<'_> {
+impl DocumentReport<'_> {
     /// Returns one of several diagnostics of an object as an object of its own.
     fn write_alone(&self) -> Vec<u8> {
         let mut json = JsonBuilder::default();

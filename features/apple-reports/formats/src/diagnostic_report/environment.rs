@@ -16,7 +16,7 @@ const TEXT_BYTES_LIMIT: usize = 1_024;
 
 /// A state that the app reported before the event.
 #[derive(Clone, Debug, Default)]
-pub struct AppState {
+pub struct EnvironmentState {
     pub domain: String,
     pub label: String,
     pub duration: Option<Measurement>,
@@ -47,7 +47,7 @@ pub struct Environment {
     pub pid: Option<u64>,
     is_test_flight: Option<bool>,
     is_low_power: Option<bool>,
-    states: Vec<AppState>,
+    states: Vec<EnvironmentState>,
     signposts: Vec<Signpost>,
     pub range: TimeRange,
 }
@@ -221,31 +221,31 @@ fn system_text(os: JsonValue<'_>) -> Option<String> {
 }
 
 /// Reads states: a list, or an object with a list for each domain.
-pub fn read_states(states: JsonValue<'_>, notes: &mut Notes) -> Vec<AppState> {
+pub fn read_states(states: JsonValue<'_>, notes: &mut Notes) -> Vec<EnvironmentState> {
     let mut read = Vec::new();
     states.each_item(|state| {
         if read.len() < STATES_LIMIT {
-            read.extend(AppState::read(state, "", notes));
+            read.extend(EnvironmentState::read(state, "", notes));
         }
     });
     states.each_member(|domain, list| {
         let domain = String::from_utf8_lossy(domain).into_owned();
         list.each_item(|state| {
             if read.len() < STATES_LIMIT {
-                read.extend(AppState::read(state, &domain, notes));
+                read.extend(EnvironmentState::read(state, &domain, notes));
             }
         });
     });
     read
 }
 
-impl AppState {
-    fn read(state: JsonValue<'_>, domain: &str, notes: &mut Notes) -> Option<AppState> {
+impl EnvironmentState {
+    fn read(state: JsonValue<'_>, domain: &str, notes: &mut Notes) -> Option<EnvironmentState> {
         let [own_domain, label, duration, metadata] =
             find(state, ["domain", "label", "duration", "stableMetadata"]);
         let mut domain = bounded_text(own_domain).unwrap_or_else(|| domain.to_owned());
         domain.truncate(domain.floor_char_boundary(TEXT_BYTES_LIMIT));
-        let mut read = AppState {
+        let mut read = EnvironmentState {
             domain,
             label: bounded_text(label).unwrap_or_default(),
             duration: duration.and_then(|duration| Measurement::read(duration, "s", notes)),

@@ -17,13 +17,13 @@ use crate::identity::text_id;
 use crate::json::JsonBuilder;
 use crate::metric_kit::crash::CrashFacts;
 use crate::metric_kit::own_value;
-use document::{Contents, FoundReport, read_root};
+use document::{DocumentContents, DocumentReport, read_root};
 use environment::Environment;
 use kind::{ReportKind, SampledKind};
 use members::{find, get, text, type_name};
 use notes::{Form, Notes};
 use scalars::{Measurement, TimeRange};
-use tree::CallStackTree;
+use tree::DiagnosticTree;
 use unslide_report::MemberPlace;
 use unslide_report::reader::{DocumentText, ReportReader, TranslatedReport};
 use unslide_report::{JsonValue, ReadError, ReadLimits};
@@ -41,7 +41,7 @@ struct DiagnosticReport<'a> {
     kind: ReportKind,
     diagnostic: JsonValue<'a>,
     environment: Environment,
-    tree: CallStackTree<'a>,
+    tree: DiagnosticTree<'a>,
     notes: Notes,
     /// Our member of an enriched document.
     own: Option<&'a [u8]>,
@@ -53,14 +53,14 @@ fn unsupported(problem: impl Into<String>) -> ReadError {
 
 fn translate_document(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedReport, ReadError> {
     let root = read_root(bytes, limits)?;
-    let mut found = Contents::search(root);
+    let mut found = DocumentContents::search(root);
     let count = found.reports.len() + found.payloads.len() + found.texts.len();
     if count > 1 {
         return Err(ReadError::Diagnostics { count });
     }
     if let Some(text) = found.texts.pop() {
         let inner = read_root(text.as_bytes(), limits)?;
-        let report = find_single(&Contents::search(inner))?;
+        let report = find_single(&DocumentContents::search(inner))?;
         let translated = translate_report(inner, &report, true, limits)?;
         // The object has no place for answers, so they are beside the document.
         let frames = vec![None; translated.frames.len()];
@@ -72,7 +72,7 @@ fn translate_document(bytes: &[u8], limits: &ReadLimits) -> Result<TranslatedRep
 }
 
 /// Returns the only report of a document.
-fn find_single<'a>(found: &Contents<'a>) -> Result<FoundReport<'a>, ReadError> {
+fn find_single<'a>(found: &DocumentContents<'a>) -> Result<DocumentReport<'a>, ReadError> {
     if let [report] = found.reports.as_slice() {
         return Ok(report.clone());
     }
@@ -103,7 +103,7 @@ fn find_single<'a>(found: &Contents<'a>) -> Result<FoundReport<'a>, ReadError> {
 
 fn translate_report(
     root: JsonValue<'_>,
-    found: &FoundReport<'_>,
+    found: &DocumentReport<'_>,
     is_wrapped: bool,
     limits: &ReadLimits,
 ) -> Result<TranslatedReport, ReadError> {
@@ -131,7 +131,7 @@ fn translate_report(
     })?;
     let environment = Environment::read(environment, range.unwrap_or_default(), &mut notes);
     let tree = get(found.diagnostic, "callStackTree").filter(|tree| tree.is_object());
-    let tree = CallStackTree::read(tree.unwrap_or(found.diagnostic), is_enriched, &mut notes, limits)?;
+    let tree = DiagnosticTree::read(tree.unwrap_or(found.diagnostic), is_enriched, &mut notes, limits)?;
     let own = own_value(root, &place);
     let kind = found.kind.clone();
     if kind == ReportKind::Tree && !tree.is_per_thread {

@@ -35,7 +35,7 @@ struct TreeThread {
 
 /// A call stack tree.
 #[derive(Debug, Default)]
-pub struct CallStackTree<'a> {
+pub struct DiagnosticTree<'a> {
     pub is_per_thread: bool,
     threads: Vec<TreeThread>,
     frames: Vec<TreeFrame<'a>>,
@@ -44,7 +44,7 @@ pub struct CallStackTree<'a> {
 
 /// Reads a tree.
 struct TreeReader<'a, 'n> {
-    tree: CallStackTree<'a>,
+    tree: DiagnosticTree<'a>,
     names: HashMap<String, String>,
     notes: &'n mut Notes,
     is_enriched: bool,
@@ -59,7 +59,7 @@ fn wrong_type(path: &str, expected: &str, value: JsonValue<'_>) -> ReadError {
     ReadError::Unsupported { problem }
 }
 
-impl<'a> CallStackTree<'a> {
+impl<'a> DiagnosticTree<'a> {
     /// Reads the tree.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl<'a> CallStackTree<'a> {
         is_enriched: bool,
         notes: &mut Notes,
         limits: &ReadLimits,
-    ) -> Result<CallStackTree<'a>, ReadError> {
+    ) -> Result<DiagnosticTree<'a>, ReadError> {
         let [threads, old_threads, short_threads, per_thread, binaries] =
             find(tree, ["callStackThreads", "callStacks", "threads", "callStackPerThread", "binaryInfo"]);
         if threads.is_none() {
@@ -84,9 +84,9 @@ impl<'a> CallStackTree<'a> {
         if !threads.raw_bytes().starts_with(b"[") {
             return Err(wrong_type("callStackTree.callStackThreads", "a list", threads));
         }
-        let own = CallStackTree {
+        let own = DiagnosticTree {
             is_per_thread: per_thread.and_then(JsonValue::as_boolean).unwrap_or(true),
-            ..CallStackTree::default()
+            ..DiagnosticTree::default()
         };
         let mut reader = TreeReader { tree: own, names, notes, is_enriched, items_limit: limits.max_items };
         for (at, thread) in threads.items().into_iter().enumerate() {

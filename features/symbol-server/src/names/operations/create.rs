@@ -1,15 +1,17 @@
 //! `POST /v1/names-keys`: makes a names key.
 
-use super::super::key::{check_new, create_audited};
-use super::super::store::{MAX_KEYS, NamesKey, NamesKeyText, NewNamesKey};
+use super::super::key::NAMES_KEYS;
+use super::super::store::{NamesKey, NewNamesKey};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
-use unslide_api::feature::Storage;
+use unslide_api::feature::Keys;
 use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, problems};
 use unslide_model::Scope;
+use unslide_store::audit;
+use unslide_store::keys::create_record;
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
@@ -35,30 +37,31 @@ pub struct CreatedNamesKey {
     responses((status = 201, description = "The key was made.", body = CreatedNamesKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_names_key(
-    State(storage): State<Arc<Storage>>,
+    State(keys): State<Arc<Keys>>,
     access: Access<TenantAdmin>,
     JsonBody(new): JsonBody<NewNamesKey>,
 ) -> Result<(StatusCode, Json<CreatedNamesKey>), Problem> {
-    let row = check_new(&new, storage.clock.now()).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    let new = NAMES_KEYS.check_new(new.into(), keys.storage.clock.now());
+    let new = new.map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     let refuse = |detail: String| Err(Problem::new(Kind::InsufficientScope, detail));
     if !access.principal.has_scope(Scope::SymbolsRead) {
         return refuse("the key lacks the scope symbols:read, so it cannot make a names key".to_owned());
     }
     if let Some(own) = access.only_app()
-        && row.app != Some(own)
+        && new.apps != [own]
     {
         return refuse(format!("the key speaks for {own} alone, so it makes names keys for {own} only"));
     }
-    if access.principal.expires_at.is_some_and(|end| row.expires_at > end) {
+    if access.principal.expires_at.is_some_and(|end| new.expires_at > Some(end)) {
         return refuse("the names key would outlive the key that makes it; set expires_at".to_owned());
     }
-    let text = NamesKeyText::generate().map_err(Problem::internal)?;
+    let entropy = keys.entropy.generate_key().map_err(Problem::internal)?;
     let actor = access.principal.key_id.to_string();
-    let mut tx = storage.tenant(access.tenant()).await?;
-    let Some(key) = create_audited(&mut tx, &actor, row, &text).await? else {
-        let detail = format!("a tenant has at most {MAX_KEYS} names keys that have not expired; delete one");
-        return Err(Problem::new(Kind::LimitReached, detail));
-    };
+    let mut tx = keys.storage.tenant(access.tenant()).await?;
+    let (key, text) = create_record(&mut tx, &NAMES_KEYS, &new, &entropy).await?;
+    let key = NamesKey::from(key);
+    let detail = serde_json::json!({"app": key.app, "name": key.name});
+    audit::append_entry(&mut tx, &actor, "names_key.create", &key.id, &detail).await?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, Json(CreatedNamesKey { key, text: text.reveal().to_owned() })))
 }

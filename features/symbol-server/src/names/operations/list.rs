@@ -29,6 +29,6 @@ pub async fn list_names_keys(
     let limit = page.check_limit()?;
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = store::list_keys(&mut tx, access.only_app(), after, limit + 1).await?;
-    let position = |last: &NamesKey| position_by_time(last.created_at, &last.id);
+    let position = |last: &NamesKey| position_by_time(last.created_at, last.row);
     Ok(Json(Page::from_rows(found, limit, list, position)))
 }

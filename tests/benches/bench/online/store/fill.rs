@@ -279,6 +279,8 @@ impl Column {
     fn copy_value(&self, days: u32, renewed: &BTreeSet<&str>) -> String {
         let name = &self.name;
         match (self.kind.as_str(), renewed.contains(name.as_str())) {
+            // A key lies in the month in which it was stored, whenever the report arrived.
+            ("date", _) if name == "stored_month" => name.clone(),
             ("date", _) => format!("{name} - {days}"),
             ("timestamp with time zone", _) => format!("{name} - make_interval(days => {days})"),
             ("uuid", true) => format!("md5({name} || '{days}')::uuid"),

@@ -1,0 +1,75 @@
+//! `unslide public-key erase`: erases what apps sent with a public key.
+
+use clap::Args;
+use serde_json::{Value, json};
+use unslide_cli::listing::item_text;
+use unslide_cli::moment::Moment;
+use unslide_cli::{
+    ApiServer, Client, CommandError, Outcome, block_on, confirm_action, print_erasure, wait_for_erasure,
+};
+use unslide_model::{Clock, SystemClock};
+
+/// The arguments of `unslide public-key erase`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Id of the public key, 8 hexadecimal digits, as the console and dead letters show it
+    id: String,
+    /// Erase what arrived from then on: a time (RFC 3339), or a duration before now such as 90m
+    #[arg(long, value_name = "WHEN")]
+    from: Moment,
+    /// Keep what arrived at this time or later; now if absent
+    #[arg(long, value_name = "WHEN")]
+    to: Option<Moment>,
+    /// Erase this version of the apps alone, as their reports name it
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until everything is erased, which takes a minute or more
+    #[arg(long)]
+    no_wait: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    block_on(async {
+        let client = Client::new(&arguments.server)?;
+        let id = &arguments.id;
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(
+                CommandError::usage(format!("{id}: the id of a public key is 8 hexadecimal digits")).into()
+            );
+        }
+        let now = SystemClock.now_micros() / 1_000;
+        let from = arguments.from.as_text(now);
+        let to = arguments.to.map(|to| to.as_text(now));
+        let until = to.as_deref().map_or_else(String::new, |to| format!(" until {to}"));
+        let of = arguments
+            .app_version
+            .as_deref()
+            .map_or_else(String::new, |version| format!(" of version {version}"));
+        let question = format!(
+            "This erases the reports and runs{of} that came with the key {id} from {from}{until}. It cannot be undone."
+        );
+        confirm_action(&question, arguments.yes)?;
+        let path = format!("/v1/public-keys/{id}");
+        let wanted = json!({"from": from, "to": to, "version": arguments.app_version});
+        let mut erasure: Value = client.post(&format!("{path}/erasures"), &wanted).await?;
+        let own = item_text(&erasure, "id");
+        if !arguments.no_wait {
+            let reload = async || {
+                let key: Value = client.get(&path).await?;
+                let mut erasures = key["erasures"].as_array().into_iter().flatten();
+                let found = erasures.find(|erasure| item_text(erasure, "id") == own);
+                Ok(found.ok_or("the key does not list the erasure any more")?.clone())
+            };
+            erasure = wait_for_erasure(erasure, reload).await?;
+        }
+        print_erasure(&erasure, arguments.json)
+    })
+}
