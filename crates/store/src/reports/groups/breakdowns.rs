@@ -1,6 +1,6 @@
 //! The rows of `group_breakdowns`: reports of groups by version, by device model and by OS version.
 
-use super::counts::{CountKey, CountDeltas};
+use super::counts::{CountDeltas, CountKey};
 use super::sketches::DeviceSketches;
 use crate::reports::rows::{MadeOn, truncate_name};
 use crate::{Result, TenantTx, Uuid};

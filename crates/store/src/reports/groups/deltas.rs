@@ -11,7 +11,7 @@ use crate::column::{TenantColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::reports::rollups::utc_day;
 use crate::{Result, Store, TenantTx, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use time::{Date, OffsetDateTime};
 use unslide_model::TenantId;
 
