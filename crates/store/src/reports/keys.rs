@@ -78,7 +78,7 @@ macro_rules! lock_keys {
 }
 
 /// The key of a report, as it is stored if the report is new.
-pub(super) struct NewKey<'a> {
+pub(super) struct NewReportKey<'a> {
     pub(super) report_id: ReportId,
     pub(super) content_hash: ContentHash,
     pub(super) received_at: OffsetDateTime,
@@ -90,7 +90,7 @@ pub(super) struct NewKey<'a> {
     pub(super) origin: Option<&'a ReportOrigin>,
 }
 
-impl NewKey<'_> {
+impl NewReportKey<'_> {
     fn content(&self) -> (ReportId, ContentHash) {
         (self.report_id, self.content_hash)
     }
@@ -102,7 +102,7 @@ impl NewKey<'_> {
 /// next variant, and all of that id are flagged.
 ///
 /// A key that is inserted has its final values already. The returned row is that of a report without a revision.
-pub(super) async fn insert_and_lock(tx: &mut TenantTx, wanted: &[NewKey<'_>]) -> Result<Vec<KeyRow>> {
+pub(super) async fn insert_and_lock(tx: &mut TenantTx, wanted: &[NewReportKey<'_>]) -> Result<Vec<KeyRow>> {
     hold_month(tx).await?;
     let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
     // A key that this transaction has made stays one of a report without a revision.
@@ -111,20 +111,21 @@ pub(super) async fn insert_and_lock(tx: &mut TenantTx, wanted: &[NewKey<'_>]) ->
             found.entry((row.report_id, row.content_hash)).or_insert(row);
         }
     };
-    let mut firsts: Vec<(&NewKey<'_>, u32)> = wanted.iter().map(|key| (key, 0)).collect();
+    let mut firsts: Vec<(&NewReportKey<'_>, u32)> = wanted.iter().map(|key| (key, 0)).collect();
     firsts.dedup_by_key(|(key, _)| key.report_id);
     add(&mut found, insert_keys(tx, &firsts).await?);
-    let known: Vec<&NewKey<'_>> = wanted.iter().filter(|key| !found.contains_key(&key.content())).collect();
+    let known: Vec<&NewReportKey<'_>> =
+        wanted.iter().filter(|key| !found.contains_key(&key.content())).collect();
     if !known.is_empty() {
         add(&mut found, lock_wanted(tx, &known).await?);
     }
-    let new: Vec<&NewKey<'_>> =
+    let new: Vec<&NewReportKey<'_>> =
         known.iter().filter(|key| !found.contains_key(&key.content())).copied().collect();
     if !new.is_empty() {
         // While the first variants are locked, no other transaction adds one. Variants that were added during
         // the wait exist now.
         add(&mut found, lock_wanted(tx, &new).await?);
-        let new: Vec<&NewKey<'_>> =
+        let new: Vec<&NewReportKey<'_>> =
             new.into_iter().filter(|key| !found.contains_key(&key.content())).collect();
         add(&mut found, insert_further_variants(tx, &new).await?);
     }
@@ -150,7 +151,7 @@ async fn hold_month(tx: &mut TenantTx) -> Result<()> {
 
 /// Inserts keys under these variants, and returns those that it made: not the variants that are there, nor the
 /// bytes of a further variant that is there.
-async fn insert_keys(tx: &mut TenantTx, keys: &[(&NewKey<'_>, u32)]) -> Result<Vec<KeyRow>> {
+async fn insert_keys(tx: &mut TenantTx, keys: &[(&NewReportKey<'_>, u32)]) -> Result<Vec<KeyRow>> {
     let ids: Vec<Uuid> = keys.iter().map(|(key, _)| key.report_id.uuid()).collect();
     let variants: Vec<i32> = keys.iter().map(|(_, variant)| to_row32(*variant)).collect();
     let hashes: Vec<Vec<u8>> = keys.iter().map(|(key, _)| key.content_hash.0.to_vec()).collect();
@@ -204,19 +205,19 @@ async fn insert_keys(tx: &mut TenantTx, keys: &[(&NewKey<'_>, u32)]) -> Result<V
 
 /// Adds reports that came under the id of other reports, and flags those ids. The first variants have to be
 /// locked.
-async fn insert_further_variants(tx: &mut TenantTx, new: &[&NewKey<'_>]) -> Result<Vec<KeyRow>> {
+async fn insert_further_variants(tx: &mut TenantTx, new: &[&NewReportKey<'_>]) -> Result<Vec<KeyRow>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     let mut variants = next_variants(tx, new).await?;
-    let number = |key: &&'_ NewKey<'_>| {
+    let number = |key: &&'_ NewReportKey<'_>| {
         let next = variants.entry(key.report_id).or_default();
         let variant = *next;
         *next += 1;
         variant
     };
     let numbers: Vec<u32> = new.iter().map(number).collect();
-    let numbered: Vec<(&NewKey<'_>, u32)> = new.iter().copied().zip(numbers).collect();
+    let numbered: Vec<(&NewReportKey<'_>, u32)> = new.iter().copied().zip(numbers).collect();
     let rows = insert_keys(tx, &numbered).await?;
     let ids: Vec<Uuid> = new.iter().map(|key| key.report_id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -233,7 +234,7 @@ async fn insert_further_variants(tx: &mut TenantTx, new: &[&NewKey<'_>]) -> Resu
 
 /// Locks the existing keys of these reports, in the order of id and variant, and the first variant of each
 /// id: only its holder adds variants. All other variants of an id stay unlocked.
-async fn lock_wanted(tx: &mut TenantTx, wanted: &[&NewKey<'_>]) -> Result<Vec<KeyRow>> {
+async fn lock_wanted(tx: &mut TenantTx, wanted: &[&NewReportKey<'_>]) -> Result<Vec<KeyRow>> {
     let ids: Vec<Uuid> = wanted.iter().map(|key| key.report_id.uuid()).collect();
     let hashes: Vec<Vec<u8>> = wanted.iter().map(|key| key.content_hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
@@ -254,7 +255,7 @@ async fn lock_wanted(tx: &mut TenantTx, wanted: &[&NewKey<'_>]) -> Result<Vec<Ke
 }
 
 /// Returns the number that the next variant of each of these ids gets.
-async fn next_variants(tx: &mut TenantTx, wanted: &[&NewKey<'_>]) -> Result<BTreeMap<ReportId, u32>> {
+async fn next_variants(tx: &mut TenantTx, wanted: &[&NewReportKey<'_>]) -> Result<BTreeMap<ReportId, u32>> {
     let ids: BTreeSet<Uuid> = wanted.iter().map(|key| key.report_id.uuid()).collect();
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let (connection, tenant, _) = tx.parts();

@@ -297,7 +297,7 @@ impl<'a> Change<'a> {
 impl<'a> Change<'a> {
     /// Makes the change for a report that comes for the first time, and locks its key.
     pub(crate) async fn for_first_arrival(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
-        let new = keys::NewKey {
+        let new = keys::NewReportKey {
             report_id: arrival.report_id,
             content_hash: arrival.content_hash,
             received_at: arrival.received_at,

@@ -163,14 +163,14 @@ impl<'a> Batch<'a> {
         &self,
         ((report_id, content_hash), places): &ReportPlaces,
         keep_from: Option<OffsetDateTime>,
-    ) -> keys::NewKey<'a> {
+    ) -> keys::NewReportKey<'a> {
         let received_at = self.arrivals[places[0]].received_at;
         let arrivals = || places.iter().map(|place| self.arrivals[*place]);
         let revision = arrivals().map(|arrival| arrival.revision).max().unwrap_or_default();
         let is_kept = keep_from.is_none_or(|from| received_at >= from)
             && places.iter().all(|place| self.find_refusal(*place).is_none());
         let newest = arrivals().find(|arrival| arrival.revision == revision).filter(|_| is_kept);
-        keys::NewKey {
+        keys::NewReportKey {
             report_id: *report_id,
             content_hash: *content_hash,
             received_at,
