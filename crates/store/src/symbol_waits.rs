@@ -4,7 +4,7 @@ use crate::wakes::Arrived;
 use crate::{HookFuture, Result, Store, TenantTx, Uuid};
 use unslide_model::TenantId;
 
-/// What is done for the rows of a table that wait for symbols.
+/// The functions that find and wake the rows of a table that wait for symbols.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolWaits {
     /// Asks for new work on rows that have not seen these symbols. Returns the number of rows. It runs before the job

@@ -89,7 +89,7 @@ pub enum StoreError {
         tenant: String,
         /// The limit.
         limit: u32,
-        /// What keys of the kind are called.
+        /// The plural of the name that people give keys of the kind.
         kind: &'static str,
     },
     /// The tenant was deleted: no more data is written for it.

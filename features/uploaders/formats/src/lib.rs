@@ -18,7 +18,7 @@ pub const TOKEN_PREFIX: &str = "sntrys_";
 /// The bytes of a key.
 const KEY_BYTES: usize = 30;
 
-/// What a token carries beside its key.
+/// The claim that a token carries beside its key.
 #[derive(Clone, Copy, Debug)]
 pub struct SentryTokenClaim<'c> {
     /// The tenant of the key.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-/// What a page may spend on comparing reports.
+/// The rows and the time that a page may spend on comparing reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanBudget {
     /// Rows of the first step. Each further one is twice as long while steps are quick.

@@ -15,7 +15,7 @@ const MAX_NAME_BYTES: usize = 200;
 pub struct KeyKind {
     /// Name in the database and on the command line: lower-case letters.
     pub name: &'static str,
-    /// What people call such a key, such as "public key".
+    /// The name that people give such a key, such as "public key".
     pub title: &'static str,
     /// Beginning of the actions on such keys in the audit log.
     pub action: &'static str,

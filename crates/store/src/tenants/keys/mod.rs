@@ -130,9 +130,19 @@ impl Principal {
         standing: TenantStanding,
         now: OffsetDateTime,
     ) -> Option<Principal> {
-        let over = revoked_at.is_some() || self.expires_at.is_some_and(|end| end <= now);
-        (!over && standing != TenantStanding::Deleted).then_some(self)
+        is_usable(revoked_at, self.expires_at, standing, now).then_some(self)
     }
+}
+
+/// Returns true for a key that is neither revoked nor over, and whose tenant is not deleted.
+fn is_usable(
+    revoked_at: Option<OffsetDateTime>,
+    expires_at: Option<OffsetDateTime>,
+    standing: TenantStanding,
+    now: OffsetDateTime,
+) -> bool {
+    let over = revoked_at.is_some() || expires_at.is_some_and(|end| end <= now);
+    !over && standing != TenantStanding::Deleted
 }
 
 impl NewApiKey {

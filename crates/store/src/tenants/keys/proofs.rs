@@ -2,7 +2,7 @@
 
 use super::api_text::HashedText;
 use super::kinds::{KeyKind, KeyPlace};
-use super::{API_KEYS, Principal, api_text, path_text};
+use super::{API_KEYS, Principal, api_text, is_usable, path_text};
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, Uuid};
@@ -163,8 +163,7 @@ fn owners(store: &Store, proofs: &[KeyProof], rows: &[OwnerRow]) -> HashMap<KeyP
     let owners = proofs.iter().filter_map(|proof| {
         let rows = by_prefix.get(&(proof.kind.name, proof.prefix.as_str()))?;
         let row = rows.iter().find(|row| bool::from(proof.hash.as_slice().ct_eq(&row.key_hash)))?;
-        let over = row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now);
-        if over || row.standing == TenantStanding::Deleted {
+        if !is_usable(row.revoked_at, row.expires_at, row.standing, now) {
             return None;
         }
         let owner = KeyOwner {
