@@ -221,21 +221,35 @@ pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Resul
     Ok(true)
 }
 
+/// The caller's right to make the file of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// No request has tried before.
+    First,
+    /// An earlier request has tried, and its time is over.
+    Again,
+}
+
 /// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION_TIMEOUT`]
-/// at most. Returns false if another request has reserved it, or there are no parts any more.
-pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+/// at most. Returns `None` if another request has reserved it, or there are no parts any more.
+pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Completion>> {
     let (connection, owner, now) = tx.parts();
-    let held = sqlx::query!(
-        "UPDATE partial_uploads SET completing_at = $3
-         WHERE tenant = $1 AND upload_id = $2 AND (completing_at IS NULL OR completing_at <= $4)",
+    let was_tried = sqlx::query_scalar!(
+        r#"WITH earlier AS (
+               SELECT completing_at FROM partial_uploads WHERE tenant = $1 AND upload_id = $2 FOR UPDATE
+           )
+           UPDATE partial_uploads p SET completing_at = $3 FROM earlier
+           WHERE p.tenant = $1 AND p.upload_id = $2
+             AND (earlier.completing_at IS NULL OR earlier.completing_at <= $4)
+           RETURNING earlier.completing_at IS NOT NULL AS "was_tried!""#,
         owner,
         id,
         now,
         now - COMPLETION_TIMEOUT
     )
-    .execute(connection)
+    .fetch_optional(connection)
     .await?;
-    Ok(held.rows_affected() > 0)
+    Ok(was_tried.map(|was_tried| if was_tried { Completion::Again } else { Completion::First }))
 }
 
 /// Releases the completion after the file was not made: the next request may try.

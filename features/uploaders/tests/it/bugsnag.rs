@@ -79,7 +79,7 @@ async fn begin_form(world: &UploadWorld) -> TcpStream {
 async fn forms_that_do_not_come_hold_no_request_and_an_address_has_two() {
     let world = UploadWorld::start().await;
     let mut held = [begin_form(&world).await, begin_form(&world).await];
-    world.wait_for_metric(r#"unslide_api_in_flight{kind="requests"}"#, 0.0).await;
+    world.wait_for_metric(r#"unslide_api_in_flight{kind="keyless_bodies"}"#, 2.0).await;
     let mut refused = String::new();
     begin_form(&world).await.read_to_string(&mut refused).await.ok();
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");

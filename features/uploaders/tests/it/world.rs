@@ -110,7 +110,7 @@ impl UploadWorld {
         panic!("the files are not finished");
     }
 
-    /// Checks that the symbols of a debug id become ready.
+    /// Checks that the symbols of a debug id become ready and its upload ends, which are two transactions.
     pub async fn until_ready(&self, key: &str, debug_id: &str) {
         let is_ready = async || {
             let asked = json!({ "debug_ids": [debug_id] });
@@ -118,7 +118,7 @@ impl UploadWorld {
         };
         for _ in 0..3_000 {
             if is_ready().await {
-                return;
+                return self.wait_until_idle().await;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

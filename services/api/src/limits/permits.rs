@@ -85,11 +85,12 @@ impl Permits {
     pub const PERMIT_STATS: [Stats<Permits>; 3] = [
         Stats {
             name: "unslide_api_in_flight",
-            help: "Requests, symbol uploads, readers of dead letters and streams in flight, and requests that wait.",
+            help: "Requests, bodies without a key, symbol uploads, readers of dead letters and streams in flight, and requests that wait.",
             label: "kind",
             read: |permits| {
                 vec![
                     ("requests", permits.requests.held_permits() + permits.operator_requests.held_permits()),
+                    ("keyless_bodies", permits.keyless_bodies.held_permits()),
                     ("waits", permits.waits.held_permits()),
                     ("uploads", permits.uploads.held_permits()),
                     ("dead_letters", permits.dead_letters.held_permits()),

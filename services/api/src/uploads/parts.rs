@@ -26,7 +26,7 @@ use tokio::io::AsyncReadExt;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{MOST_PARTS, StorageError, hashed_part, keys};
 use unslide_model::{ContentHash, Owner};
-use unslide_store::partial::{self, Announced, Partial, UploadPart};
+use unslide_store::partial::{self, Announced, Completion, Partial, UploadPart};
 use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
 use unslide_store::{OwnerTx, Uuid, usage};
 use utoipa::ToSchema;
@@ -292,16 +292,16 @@ pub async fn complete_parts(
         return Err(Problem::new(Kind::IncompleteUpload, detail));
     }
     // A second request would find no parts, because the first has taken them, and no file yet.
-    let ours = partial::reserve_completion(&mut tx, id).await?;
+    let reserved = partial::reserve_completion(&mut tx, id).await?;
     tx.commit().await?;
     let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
     run_detached(async move {
         let (key, size) = (keys::for_upload(owner.own(id)), partial.announced.size);
-        if !ours {
+        let Some(completion) = reserved else {
             let made = storage.objects.head(&key).await?.is_some_and(|head| head.size == size);
             let busy = || Problem::unavailable("another request makes the file of the parts", 1);
             return if made { record_complete(&storage, &owner, &partial).await } else { Err(busy()) };
-        }
+        };
         // Its size has counted as pending since it began, but the limit may have become smaller.
         let others = usage::SymbolBytes { pending: used.pending.saturating_sub(size), ..used };
         if let Some(Err(problem)) =
@@ -313,6 +313,11 @@ pub async fn complete_parts(
         }
         match storage.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
             Ok(()) => record_complete(&storage, &owner, &partial).await,
+            // Object storage may still join the parts for an earlier try of the same request, and then it has
+            // neither them nor the file. Its file is asked for until the time of this request is over.
+            Err(StorageError::Unfinished { .. }) if completion == Completion::First => {
+                Err(Problem::unavailable("object storage has not made the file of the parts yet", 5))
+            }
             Err(StorageError::Unfinished { .. }) => Err(end_lost_upload(&storage, &owner, &partial).await?),
             Err(error) => {
                 let mut tx = storage.owner(&owner).await?;

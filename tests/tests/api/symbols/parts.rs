@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use unslide_artifacts::keys;
+use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner, Scope};
+use unslide_store::Uuid;
+use unslide_store::partial::{self, Completion};
 use unslide_store::tenants::QuotaLimits;
-use unslide_store::{Uuid, partial};
 
 const PART: usize = 5 << 20;
 
@@ -290,7 +291,7 @@ async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
     let owner = Owner::Tenant(tenant_id("acme"));
     let mut tx = world.store.owner(&owner).await.unwrap();
     let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
-    assert!(partial::reserve_completion(&mut tx, open.id).await.unwrap());
+    assert_eq!(partial::reserve_completion(&mut tx, open.id).await.unwrap(), Some(Completion::First));
     tx.commit().await.unwrap();
     // As where the other one has taken the parts, and its file is not there yet.
     world
@@ -308,6 +309,26 @@ async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
     let later = "UPDATE partial_uploads SET completing_at = completing_at - interval '6 minutes' RETURNING 1";
     assert_eq!(world.number(&format!("WITH done AS ({later}) SELECT count(*) FROM done")).await, 1);
     world.complete(&key, &id).await.expect_problem(409, "upload-ended");
+    world.stop().await;
+}
+
+/// A client of object storage tries again if many parts are joined for long, and then there are neither parts nor file.
+#[tokio::test]
+async fn a_file_that_object_storage_makes_for_long_is_waited_for() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    let file = mach_o(1_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect_status(204);
+    let owner = Owner::Tenant(tenant_id("acme"));
+    let mut tx = world.store.owner(&owner).await.unwrap();
+    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
+    tx.rollback().await.unwrap();
+    let (bucket, object) = (world.bucket().await, keys::for_upload(owner.own(open.id)));
+    bucket.abort_parts(&object, &open.multipart_id).await.unwrap();
+    world.complete(&key, &id).await.expect_problem(503, "unavailable");
+    bucket.put_stream(&object, file.as_slice(), u64::MAX, &Put::default()).await.unwrap();
+    world.complete(&key, &id).await.expect_status(202);
     world.stop().await;
 }
 
