@@ -35,7 +35,9 @@ pub use exception_names::{exception_name, exception_number, read_signal, signal_
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{MemberPlace, NestedObject, NestedShape, Number, Text, Value as JsonValue};
 pub use measurement::{RegionalNumber, parse_measurement};
-pub use report::context::{AppState, Breadcrumb, ContextKey, DeviceState, ReportContext, list_state_facts};
+pub use report::context::{
+    AppState, Breadcrumb, ContextKey, CorpseFact, CorpseValue, DeviceState, ReportContext, list_state_facts,
+};
 pub use report::crash_error::{CrashError, ExitReason};
 pub use report::crash_state::{CrashState, NotableAddress, StackWindow};
 pub use report::javascript::{

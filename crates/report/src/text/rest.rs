@@ -10,6 +10,7 @@ use super::{
 use crate::json::Value;
 use crate::json::{JsonScanner, Stop};
 use crate::report::Report;
+use crate::report::context::{CorpseFact, CorpseValue};
 use crate::report::summary::facts::PartFacts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
@@ -119,6 +120,7 @@ pub(super) fn write_extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mu
     block("Notable Addresses", thread.and_then(|thread| thread.notable_addresses));
     block("Application Stats", stats);
     block("Memory Statistics", memory);
+    write_corpse(facts.report, out);
     if let Some(stack) = thread.and_then(|thread| thread.stack).filter(|stack| stack.is_object()) {
         let [start, end, contents] = stack.find_members(["dump_start", "dump_end", "contents"]);
         let [start, end] = [start, end].map(|edge| read_address(edge).unwrap_or(0));
@@ -132,6 +134,21 @@ pub(super) fn write_extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mu
         backtrace::write_deallocated(facts, out);
     }
     write_diagnosis(crash, "CrashDoctor Diagnosis", out);
+}
+
+/// Writes the facts of the snapshot of a process that has ended.
+fn write_corpse(report: &Report<'_>, out: &mut Log) {
+    let facts = report.read_corpse();
+    if !facts.is_empty() {
+        out.push_str("\nEnded Process:\n");
+    }
+    for CorpseFact { name, value } in facts {
+        let _ = match value {
+            CorpseValue::Bytes(bytes) => writeln!(out, "{name}: {bytes} bytes"),
+            CorpseValue::Number(number) => writeln!(out, "{name}: {number}"),
+            CorpseValue::Text(text) => writeln!(out, "{name}: {text}"),
+        };
+    }
 }
 
 /// Lists the app's images that lack symbols for a frame, so that the reader knows which to upload.

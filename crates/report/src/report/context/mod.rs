@@ -1,14 +1,17 @@
 //! The context of a report: the app's own keys, its breadcrumbs and its log, and the state of the app and the device.
 //!
-//! KSCrash writes the app's data to `user`, the log to `debug.console_log`, and the state to `system`.
+//! KSCrash writes the app's data to `user`, the log to `debug.console_log`, the state to `system`, and what its extension
+//! saw of the ended process to `corpse`.
 
 mod breadcrumbs;
+mod corpse;
 mod room;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use breadcrumbs::Breadcrumb;
+pub use corpse::{CorpseFact, CorpseValue};
 pub use state::{AppState, DeviceState, list_state_facts};
 
 use crate::json::Value;
@@ -41,6 +44,8 @@ pub struct ReportContext {
     pub breadcrumbs: Vec<Breadcrumb>,
     /// The newest lines of `debug.console_log`.
     pub log: Vec<String>,
+    /// The facts of the snapshot of a process that has ended.
+    pub corpse: Vec<CorpseFact>,
     /// True if keys, breadcrumbs, lines or parts of texts were left out.
     pub truncated: bool,
 }
@@ -66,6 +71,7 @@ impl Report<'_> {
         let crumbs = facts.user_sections().find_map(|user| user.get(BREADCRUMBS_KEY));
         let breadcrumbs =
             crumbs.map(|crumbs| breadcrumbs::read_breadcrumbs(crumbs, &mut room)).unwrap_or_default();
+        let corpse = corpse::read_corpse(&facts, &mut room);
         let log = read_log(&facts, &mut room);
         ReportContext {
             app: AppState::from_facts(&facts),
@@ -73,8 +79,15 @@ impl Report<'_> {
             keys,
             breadcrumbs,
             log,
+            corpse,
             truncated: room.is_cut(),
         }
+    }
+
+    /// Reads the facts of the snapshot of a process that has ended.
+    pub(crate) fn read_corpse(&self) -> Vec<CorpseFact> {
+        let facts = PartFacts::for_part(self, self.main_part());
+        corpse::read_corpse(&facts, &mut ContextRoom::default())
     }
 
     /// Reads the state of the app and the device, and the first `limit` keys with a string, a number or a boolean.

@@ -1,4 +1,4 @@
-use crate::{ReadLimits, Report, ReportContext};
+use crate::{CorpseFact, CorpseValue, ReadLimits, Report, ReportContext};
 
 fn read_context(json: &str) -> ReportContext {
     Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_context()
@@ -100,4 +100,54 @@ fn the_keys_of_a_group_are_scalars_and_few() {
     let json = format!(r#"{{{CRASH},"user":{{{}}}}}"#, keys.join(","));
     let (_, _, keys) = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_state(20);
     assert_eq!((keys.len(), keys[19].name.as_str(), keys[19].value.as_str()), (20, "k19", "19"));
+}
+
+/// A snapshot as KSCrash's extension writes it, and one whose members have other types.
+#[test]
+fn the_facts_of_an_ended_process_are_named_and_bounded() {
+    let notes = vec![r#""VM - out of memory\u001b""#; 30].join(",");
+    let snapshot = format!(
+        r#"{{"taskRole":"BACKGROUND_APPLICATION","images":[{{"path":"/a","size":9}}],"kernelTriage":[7,{notes}],
+            "crashInfo":{{"exitReasonDescription":"over the limit","crashedThreadID":77,"memoryLimitMB":2,"exceptionCode":1}},
+            "rusage":{{"physFootprint":2000000,"userTime":4}},"vmInfo":{{"limitBytesRemaining":-1,"regionCount":12}},
+            "codeSigning":{{"teamID":"","signingID":[1]}}}}"#
+    );
+    for json in [
+        format!(r#"{{{CRASH},"corpse":{snapshot}}}"#),
+        format!(
+            r#"{{"crash":{{"error":{{"type":"mach","monitor_data":{{"Corpse":{{"snapshot":{snapshot}}}}}}}}}}}"#
+        ),
+    ] {
+        let context = read_context(&json);
+        let number = |name, value| CorpseFact { name, value: CorpseValue::Number(value) };
+        let bytes = |name, value| CorpseFact { name, value: CorpseValue::Bytes(value) };
+        let text = |name, value: &str| CorpseFact { name, value: CorpseValue::Text(value.to_owned()) };
+        let expected = [
+            text("Exit reason", "over the limit"),
+            text("Role", "BACKGROUND_APPLICATION"),
+            number("Kernel's id of the crashed thread", 77),
+            bytes("Memory", 2_000_000),
+            bytes("Memory limit", 2 << 20),
+            number("Regions of memory", 12),
+            text("Note of the kernel", r"VM - out of memory\u{1b}"),
+        ];
+        assert_eq!(context.corpse[..expected.len()], expected);
+        assert_eq!(
+            (context.corpse.len(), context.truncated),
+            (6 + 19, true),
+            "a note that is no text counts"
+        );
+        assert_eq!((context.device.footprint, context.device.memory_limit), (Some(2_000_000), None));
+        assert_eq!(context.app.foreground, Some(false));
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        let log = crate::text::apple_log(&report);
+        assert!(log.contains("\nEnded Process:\nExit reason: over the limit\n"), "{log}");
+    }
+    for odd in [
+        "[]",
+        "7",
+        r#"{"rusage":[],"crashInfo":7,"kernelTriage":{},"taskRole":1,"vmInfo":{"regionCount":-2}}"#,
+    ] {
+        assert!(read_context(&format!(r#"{{{CRASH},"corpse":{odd}}}"#)).corpse.is_empty(), "{odd}");
+    }
 }

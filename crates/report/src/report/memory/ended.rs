@@ -85,7 +85,8 @@ impl Report<'_> {
 }
 
 impl<'a> RunMemory<'a> {
-    /// Reads KSCrash's figures in `system.app_memory` or, before 3.9, beside the error.
+    /// Reads KSCrash's figures in `system.app_memory` or, before 3.9, beside the error, or else in the snapshot of the
+    /// ended process.
     pub(crate) fn from_facts(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
         let [app_memory] = facts.system_members(["app_memory"]);
         let error = facts.error_member(&["memory_termination"]);
@@ -107,6 +108,13 @@ impl<'a> RunMemory<'a> {
                 *to = to.or(value.and_then(Value::as_text));
             }
         }
+        if let Some(corpse) = facts.corpse().filter(|_| memory.footprint.is_none()) {
+            let read = |path: &[&str]| corpse.find_path(path).and_then(Value::as_unsigned);
+            memory.footprint = read(&["rusage", "physFootprint"]);
+            let left = read(&["vmInfo", "limitBytesRemaining"]);
+            let sum = memory.footprint.zip(left).and_then(|(footprint, left)| footprint.checked_add(left));
+            memory.limit = memory.limit.or(sum);
+        }
         let [pressure, level] = levels;
         // The level is the ratio of footprint to limit, in words.
         let level = level.filter(|_| memory.footprint.is_none() || memory.limit.is_none());
@@ -117,10 +125,15 @@ impl<'a> RunMemory<'a> {
     }
 }
 
-/// Returns whether the app was in the foreground, from KSCrash's data.
+/// Returns whether the app was in the foreground, from KSCrash's data or the role in the snapshot of the ended process.
 pub(crate) fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
     let [stats] = facts.system_members(["application_stats"]);
-    stats?.get("application_in_foreground")?.as_boolean()
+    let told = stats.and_then(|stats| stats.get("application_in_foreground")?.as_boolean());
+    told.or_else(|| {
+        let role = facts.corpse()?.get("taskRole")?.as_text()?;
+        let roles = [("FOREGROUND_APPLICATION", true), ("BACKGROUND_APPLICATION", false)];
+        roles.into_iter().find_map(|(word, foreground)| role.is(word).then_some(foreground))
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The context of a report: the app's keys, breadcrumbs and log, and the state of the app and the device.
 
 use time::macros::format_description;
-use unslide_report::{AppState, Breadcrumb, DeviceState, ReportContext};
+use unslide_report::{AppState, Breadcrumb, CorpseFact, CorpseValue, DeviceState, ReportContext};
 use unslide_site::{bytes, counted, duration};
 
 /// A log with more lines is folded.
@@ -13,13 +13,20 @@ pub struct ContextSections {
     pub app: Vec<(&'static str, String)>,
     /// Names and values of the state of the device.
     pub device: Vec<(&'static str, String)>,
+    /// Names and values of what the system kept of the ended process.
+    pub corpse: Vec<(&'static str, String)>,
     pub context: ReportContext,
 }
 
 impl ContextSections {
     /// Creates the sections of a context.
     pub fn from_context(context: ReportContext) -> ContextSections {
-        ContextSections { app: describe_app(&context.app), device: describe_device(&context.device), context }
+        ContextSections {
+            app: describe_app(&context.app),
+            device: describe_device(&context.device),
+            corpse: context.corpse.iter().map(describe_corpse_fact).collect(),
+            context,
+        }
     }
 
     /// Returns the text of the log.
@@ -98,6 +105,15 @@ fn describe_device(state: &DeviceState) -> Vec<(&'static str, String)> {
         ("Time since it was started", state.up_ms.map(duration)),
         ("Time zone", state.time_zone.clone()),
     ])
+}
+
+fn describe_corpse_fact(fact: &CorpseFact) -> (&'static str, String) {
+    let value = match &fact.value {
+        CorpseValue::Bytes(size) => bytes(*size),
+        CorpseValue::Number(number) => number.to_string(),
+        CorpseValue::Text(text) => text.clone(),
+    };
+    (fact.name, value)
 }
 
 /// Formats a number of bytes, with the whole that it is a part of if that is known.
