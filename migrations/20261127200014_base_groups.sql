@@ -139,6 +139,19 @@ CREATE TABLE group_breakdowns (
 CREATE INDEX group_breakdowns_version ON group_breakdowns (tenant, value, group_id) WHERE dimension = 'version';
 SELECT unslide_protect('group_breakdowns', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
+-- As group_days, by hour: of the last 14 days.
+CREATE TABLE group_hours (
+    tenant   text NOT NULL,
+    group_id uuid NOT NULL,
+    -- When it began.
+    hour     timestamptz NOT NULL,
+    reports  bigint NOT NULL,
+    PRIMARY KEY (tenant, group_id, hour)
+);
+CREATE INDEX group_hours_age ON group_hours (hour);
+SELECT unslide_protect('group_hours', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+INSERT INTO purges (target, key, at_column) VALUES ('group_hours', 'tenant, group_id, hour', 'hour');
+
 -- What new reports add to these counts, until the indexer folds it into them: a row for each report, so that storing it touches
 -- no page of the counts. A group's rows are added and folded under the lock of its row in `groups`. Nothing is ever taken back
 -- here: before a report leaves a group, the group's rows are folded.
@@ -146,7 +159,8 @@ CREATE TABLE group_deltas (
     tenant     text NOT NULL,
     group_id   uuid NOT NULL,
     id         bigint GENERATED ALWAYS AS IDENTITY,
-    day        date NOT NULL,
+    -- The beginning of the hour in which the reports arrived.
+    hour       timestamptz NOT NULL,
     version    text NOT NULL,
     model      text NOT NULL,
     os_version text NOT NULL,
@@ -163,13 +177,16 @@ SELECT unslide_protect('group_deltas', 'tenant', 'SELECT, INSERT, DELETE');
 -- sketch or one device. A branch for each dimension, because only a plain table is searched by a group that a join finds.
 CREATE VIEW group_day_counts WITH (security_invoker = true) AS
     SELECT tenant, group_id, day, reports, devices, NULL::bytea AS device FROM group_days
-    UNION ALL SELECT tenant, group_id, day, reports, NULL::bytea, device FROM group_deltas;
+    UNION ALL SELECT tenant, group_id, (hour AT TIME ZONE 'UTC')::date, reports, NULL::bytea, device FROM group_deltas;
+CREATE VIEW group_hour_counts WITH (security_invoker = true) AS
+    SELECT tenant, group_id, hour, reports FROM group_hours
+    UNION ALL SELECT tenant, group_id, hour, reports FROM group_deltas;
 CREATE VIEW group_breakdown_counts WITH (security_invoker = true) AS
     SELECT tenant, group_id, dimension, value, day, reports, devices, NULL::bytea AS device FROM group_breakdowns
-    UNION ALL SELECT tenant, group_id, 'version'::text, version, day, reports, NULL::bytea, device FROM group_deltas
-    UNION ALL SELECT tenant, group_id, 'model'::text, model, day, reports, NULL::bytea, NULL::bytea FROM group_deltas
-    UNION ALL SELECT tenant, group_id, 'os_version'::text, os_version, day, reports, NULL::bytea, NULL::bytea FROM group_deltas;
-GRANT SELECT ON group_day_counts, group_breakdown_counts TO unslide_service;
+    UNION ALL SELECT tenant, group_id, 'version'::text, version, (hour AT TIME ZONE 'UTC')::date, reports, NULL::bytea, device FROM group_deltas
+    UNION ALL SELECT tenant, group_id, 'model'::text, model, (hour AT TIME ZONE 'UTC')::date, reports, NULL::bytea, NULL::bytea FROM group_deltas
+    UNION ALL SELECT tenant, group_id, 'os_version'::text, os_version, (hour AT TIME ZONE 'UTC')::date, reports, NULL::bytea, NULL::bytea FROM group_deltas;
+GRANT SELECT ON group_day_counts, group_hour_counts, group_breakdown_counts TO unslide_service;
 
 -- The groups with many rows, or with one from before a time, those with the oldest first.
 CREATE FUNCTION unslide_deltas_due(many bigint, before timestamptz, how_many integer)

@@ -7,8 +7,11 @@ CREATE TABLE alert_rules (
     -- NULL: of every app.
     app                text,
     condition          text NOT NULL
-        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free', 'figure')),
+        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free', 'frequent_group',
+                             'growing_group', 'figure')),
     threshold          double precision NOT NULL,
+    -- Of a condition about the hours of a group: the reports that it has at least. NULL for others.
+    least_reports      integer,
     channel            text NOT NULL CHECK (channel IN (
         'webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'pagerduty', 'opsgenie', 'mail', 'kafka')),
     -- A URL, which is a secret for chats; for mail the recipients.

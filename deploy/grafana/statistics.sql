@@ -41,7 +41,7 @@ GRANT SELECT (tenant, id, app, kind, title, culprit, provisional, reports, devic
     ON public.groups TO unslide_stats;
 GRANT SELECT (tenant, group_id, day, reports) ON public.group_days TO unslide_stats;
 GRANT SELECT (tenant, group_id, dimension, value, day, reports) ON public.group_breakdowns TO unslide_stats;
-GRANT SELECT (tenant, group_id, day, version, model, os_version, reports) ON public.group_deltas TO unslide_stats;
+GRANT SELECT (tenant, group_id, hour, version, model, os_version, reports) ON public.group_deltas TO unslide_stats;
 GRANT SELECT (tenant, app, version, dimension, day, value, metric, observations, failed, squares, sketch) ON public.metric_days
     TO unslide_stats;
 GRANT SELECT (tenant, app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
@@ -64,16 +64,16 @@ CREATE VIEW unslide_stats.groups WITH (security_invoker = true) AS
 CREATE VIEW unslide_stats.group_days WITH (security_invoker = true) AS
     SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, d.reports
     FROM (SELECT tenant, group_id, day, reports FROM public.group_days
-          UNION ALL SELECT tenant, group_id, day, reports FROM public.group_deltas) d JOIN public.groups g ON g.tenant = d.tenant AND g.id = d.group_id;
+          UNION ALL SELECT tenant, group_id, (hour AT TIME ZONE 'UTC')::date, reports FROM public.group_deltas) d JOIN public.groups g ON g.tenant = d.tenant AND g.id = d.group_id;
 
 -- The same by version, by device model and by OS version.
 CREATE VIEW unslide_stats.group_breakdowns WITH (security_invoker = true) AS
     SELECT b.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, b.dimension, b.value,
            b.reports
     FROM (SELECT tenant, group_id, dimension, value, day, reports FROM public.group_breakdowns
-          UNION ALL SELECT tenant, group_id, 'version'::text, version, day, reports FROM public.group_deltas
-          UNION ALL SELECT tenant, group_id, 'model'::text, model, day, reports FROM public.group_deltas
-          UNION ALL SELECT tenant, group_id, 'os_version'::text, os_version, day, reports FROM public.group_deltas) b JOIN public.groups g ON g.tenant = b.tenant AND g.id = b.group_id;
+          UNION ALL SELECT tenant, group_id, 'version'::text, version, (hour AT TIME ZONE 'UTC')::date, reports FROM public.group_deltas
+          UNION ALL SELECT tenant, group_id, 'model'::text, model, (hour AT TIME ZONE 'UTC')::date, reports FROM public.group_deltas
+          UNION ALL SELECT tenant, group_id, 'os_version'::text, os_version, (hour AT TIME ZONE 'UTC')::date, reports FROM public.group_deltas) b JOIN public.groups g ON g.tenant = b.tenant AND g.id = b.group_id;
 
 -- Sessions by app, version and day. Those out of memory: on the screen with evidence, on the screen by exclusion, others.
 CREATE VIEW unslide_stats.session_days WITH (security_invoker = true) AS

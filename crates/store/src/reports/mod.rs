@@ -20,6 +20,7 @@ pub use groups::{deltas, regroup};
 pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};
+pub(crate) use rollups::HOUR_COUNTS_RETENTION;
 pub use same_crash::count_once;
 pub use store::{StoredBatch, store_arrivals, store_batch};
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The tables of the core.
 
 use super::{KeyColumn, OutlivingRows, OwnedTable};
+use crate::reports::HOUR_COUNTS_RETENTION;
 
 /// The tables of the core with rows of tenants, by their subject as in `docs/data-model.md`.
 pub const CORE_TABLES: &[OwnedTable] = &[
@@ -60,6 +61,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::new("group_activity"),
     OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("group_deltas") },
     OwnedTable::new("group_days"),
+    OwnedTable::kept_for("group_hours", HOUR_COUNTS_RETENTION),
     OwnedTable::new("group_breakdowns"),
     OwnedTable { installation: Some("device"), is_part_of_report: true, ..OwnedTable::new("group_devices") },
     OwnedTable::new("group_terms"),

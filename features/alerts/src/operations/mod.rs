@@ -61,6 +61,7 @@ fn check_limits(
     let (least, most) = match condition {
         Some(AlertCondition::Spike) => (1.1, 1_000_000.0),
         Some(AlertCondition::CrashFree) => (1.0, 100.0),
+        Some(AlertCondition::FrequentGroup) => (0.001, 100.0),
         // Of a figure, in its unit. A change names no condition: its rule is checked afterwards.
         Some(AlertCondition::Figure) | None => (0.0, 1e15),
         _ => (1.0, 1_000_000.0),
@@ -71,6 +72,19 @@ fn check_limits(
         format!("threshold: {least} to {most}")
     } else if digest_minutes.is_some_and(|minutes| minutes > 1_440) {
         "digest_minutes: at most 1440".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Checks the least reports of a rule with this condition.
+fn check_least_reports(condition: AlertCondition, least: Option<u32>) -> Result<(), Problem> {
+    let Some(least) = least else { return Ok(()) };
+    let wrong = if condition.usual_least_reports().is_none() {
+        "least_reports: only with the conditions frequent_group and growing_group"
+    } else if !(1..=1_000_000).contains(&least) {
+        "least_reports: 1 to 1000000"
     } else {
         return Ok(());
     };

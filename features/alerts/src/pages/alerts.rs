@@ -132,6 +132,8 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::Spike => "many more reports than usual",
         AlertCondition::MissingSymbols => "symbols are missing",
         AlertCondition::CrashFree => "too many sessions crash",
+        AlertCondition::FrequentGroup => "a group hits many sessions",
+        AlertCondition::GrowingGroup => "a group grows",
         AlertCondition::Figure => "a figure is bad",
     }
 }
@@ -179,10 +181,25 @@ fn threshold(rule: &AlertRule) -> String {
         AlertCondition::Spike => format!(": {} times", rule.threshold),
         AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
         AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),
+        AlertCondition::FrequentGroup => {
+            format!(
+                ": {} % of an hour's sessions, and {} reports or more",
+                rule.threshold,
+                least_reports(rule)
+            )
+        }
+        AlertCondition::GrowingGroup => {
+            format!(": {} times, and {} reports or more in an hour", rule.threshold, least_reports(rule))
+        }
         AlertCondition::Figure => {
             rule.figure.as_ref().map(|it| describe_bound(it, rule.threshold)).unwrap_or_default()
         }
     }
+}
+
+/// Returns the reports that a group has in an hour at least.
+fn least_reports(rule: &AlertRule) -> i32 {
+    rule.least_reports.unwrap_or_default()
 }
 
 /// Describes when messages of a rule are sent.
@@ -216,6 +233,7 @@ pub async fn create_from_form(
         app: form.get("app").map(str::to_owned),
         condition: form.parse_word("condition")?,
         threshold: form.parse_number("threshold")?,
+        least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
         channel: form.parse_word("channel")?,
         address: Secret::new(form.field_text("address")),
@@ -283,6 +301,7 @@ pub async fn change_rule(
         name: Some(form.field_text("name")),
         app: form.has_field("app").then(|| form.field_text("app")),
         threshold: form.parse_number("threshold")?,
+        least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
         digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
         quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),

@@ -3,6 +3,7 @@
 use super::evaluate_figure::evaluate_figure;
 use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_for};
 use super::firings::format_minute;
+use super::frequent::find_frequent;
 use super::missing::{self, UnnotedImages};
 use super::rules::{AlertCondition, DueRule};
 use time::format_description::well_known::Rfc3339;
@@ -37,6 +38,9 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
         AlertCondition::Spike => find_spikes(tx, &found).await?,
         AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
         AlertCondition::CrashFree => find_crashing(tx, &found).await?,
+        AlertCondition::FrequentGroup | AlertCondition::GrowingGroup => {
+            find_frequent(tx, &found, condition).await?
+        }
         AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };
     if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
@@ -56,6 +60,7 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
                SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
                FOR NO KEY UPDATE SKIP LOCKED)
            RETURNING app, condition AS "condition: AlertCondition", threshold, created_at,
+                     coalesce(least_reports, 0) AS "least_reports!",
                      CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes"#,
         tenant,
         rule,
@@ -67,7 +72,8 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
     let evaluated = found.map(|found| {
         let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
         let escalate_minutes = found.escalate_minutes;
-        (found.condition, DueRule { id: rule, app, threshold, created_at, escalate_minutes })
+        let least_reports = found.least_reports;
+        (found.condition, DueRule { id: rule, app, threshold, least_reports, created_at, escalate_minutes })
     });
     Ok(evaluated)
 }

@@ -11,7 +11,7 @@ use unslide_store::{Announcement, Result, TenantTx, Uuid, announce_to_features};
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
 /// The beginning of the path of a group's page in the console; the group's id follows.
-const GROUP_PAGE: &str = "/console/groups/";
+pub(super) const GROUP_PAGE: &str = "/console/groups/";
 
 words! {
     /// A step of a firing that receivers get an event for. The word is the begin of the event's cause; the firing's id

@@ -10,6 +10,7 @@ mod evaluate_figure;
 pub mod events;
 pub mod figures;
 pub mod firings;
+mod frequent;
 pub mod messages;
 mod missing;
 pub mod recipients;

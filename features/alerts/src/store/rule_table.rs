@@ -10,6 +10,7 @@ use super::rules::{
     quiet_hours,
 };
 use time::OffsetDateTime;
+use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx, Uuid};
 
 /// Creates a rule. Returns `None` if the tenant has 100.
@@ -23,8 +24,8 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
     let id = sqlx::query_scalar!(
         "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
                                   content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
-                                  next_message_at, next_evaluation_at, created_at)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2
+                                  next_message_at, next_evaluation_at, created_at, least_reports)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18
          WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
         tenant,
         now,
@@ -42,7 +43,8 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         new.quiet_hours.map(|hours| hours.to),
         MOST_RULES,
         second.map(|second| second.rule),
-        second.map(|second| i32::from(second.minutes))
+        second.map(|second| i32::from(second.minutes)),
+        new.least_reports.or(new.condition.usual_least_reports()).map(to_row32)
     )
     .fetch_optional(connection)
     .await?;
@@ -76,7 +78,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
     let rows = sqlx::query!(
         r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
                   address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, escalate_to,
-                  escalate_minutes, created_at
+                  escalate_minutes, created_at, least_reports
            FROM alert_rules
            WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
            ORDER BY created_at, id LIMIT $4"#,
@@ -93,6 +95,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
         app: row.app,
         condition: row.condition,
         threshold: row.threshold,
+        least_reports: row.least_reports,
         figure: None,
         channel: row.channel,
         address: mask_address(row.channel, &row.address),
@@ -130,7 +133,8 @@ pub async fn change_rule(
              quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
              channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
              template = coalesce($14, template), content_type = coalesce($15, content_type),
-             app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END
+             app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END,
+             least_reports = coalesce($17, least_reports)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id,
@@ -147,7 +151,8 @@ pub async fn change_rule(
         receiver.map(|receiver| receiver.secret.reveal()),
         receiver.map(|receiver| receiver.template.as_str()),
         receiver.map(|receiver| receiver.content_type.as_str()),
-        change.app
+        change.app,
+        change.least_reports.map(to_row32)
     )
     .execute(connection)
     .await?;

@@ -24,21 +24,36 @@ words! {
         MissingSymbols = "missing_symbols",
         /// Too many sessions of a version crash.
         CrashFree = "crash_free",
+        /// A bug that hits too many of an hour's sessions.
+        FrequentGroup = "frequent_group",
+        /// A bug with many more reports in an hour than in the same hour of the days before.
+        GrowingGroup = "growing_group",
         /// A figure of an app beyond a threshold, or worse than before.
         Figure = "figure",
     }
 }
 
 impl AlertCondition {
-    /// Returns the default threshold: how many times the usual hour a spike has, how many reports lack
-    /// symbols, or the least share of sessions without a crash, in per cent.
+    /// Returns the default threshold: how many times the usual hour a spike or a growing group has, how many reports lack
+    /// symbols, the least share of sessions without a crash, or the share of sessions that a group hits, in per cent.
     #[must_use]
     pub fn usual_threshold(self) -> f64 {
         match self {
             AlertCondition::NewGroup | AlertCondition::Regression | AlertCondition::Figure => 0.0,
-            AlertCondition::Spike => 3.0,
+            AlertCondition::Spike | AlertCondition::GrowingGroup => 3.0,
+            AlertCondition::FrequentGroup => 0.5,
             AlertCondition::MissingSymbols => 1.0,
             AlertCondition::CrashFree => 99.0,
+        }
+    }
+
+    /// Returns the reports that a group has in an hour at least, if the condition is about such groups.
+    #[must_use]
+    pub fn usual_least_reports(self) -> Option<u32> {
+        match self {
+            AlertCondition::FrequentGroup => Some(100),
+            AlertCondition::GrowingGroup => Some(20),
+            _ => None,
         }
     }
 }
@@ -150,13 +165,18 @@ pub struct NewAlertRule {
     /// The only app (bundle identifier) that the rule watches; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free` or `figure`.
+    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group` or `figure`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
-    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99. Of `figure`: its
+    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99. Of `frequent_group`:
+    /// the share of an hour's sessions that a group hits, in per cent; 0.5. Of `growing_group`: how many times the reports of the
+    /// same hour of the days before; 3. Of `figure`: its
     /// bound in the figure's unit, 0 to 1 for shares, or its burn rate; needed unless it is compared with what was before.
     pub threshold: Option<f64>,
+    /// Of `frequent_group` and `growing_group`: reports that a group has in the hour at least; 100 and 20 if absent.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub least_reports: Option<u32>,
     /// The figure that a rule with the condition `figure` watches. Such a rule has an app.
     pub figure: Option<WatchedFigure>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `pagerduty`, `opsgenie`, `mail` or `kafka`.
@@ -255,6 +275,9 @@ pub struct AlertRuleChange {
     pub app: Option<String>,
     /// New threshold, as in [`NewAlertRule`]; absent for no change.
     pub threshold: Option<f64>,
+    /// See [`NewAlertRule`].
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub least_reports: Option<u32>,
     /// Another figure, of a rule with the condition `figure`. It replaces the whole one.
     pub figure: Option<WatchedFigure>,
     /// False: nothing new fulfils it. Waiting messages are still sent.
@@ -302,6 +325,9 @@ pub struct AlertRule {
     pub condition: AlertCondition,
     /// Threshold of the condition, in the condition's unit.
     pub threshold: f64,
+    /// Of `frequent_group` and `growing_group`: reports that a group has in the hour at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_reports: Option<i32>,
     /// The figure that it watches, if its condition is `figure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<WatchedFigure>,
@@ -357,6 +383,8 @@ pub(super) struct DueRule {
     pub id: Uuid,
     pub app: Option<String>,
     pub threshold: f64,
+    /// The reports that a group has in an hour at least; 0 for other conditions.
+    pub least_reports: i32,
     pub created_at: OffsetDateTime,
     /// The minutes until a second receiver gets a firing, if the rule has one.
     pub escalate_minutes: Option<i32>,

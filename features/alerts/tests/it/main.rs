@@ -5,6 +5,7 @@
 mod alerts_api;
 mod escalation;
 mod figures;
+mod frequent;
 mod hours;
 mod mail;
 mod messages;

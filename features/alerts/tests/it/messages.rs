@@ -28,6 +28,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         app: None,
         condition,
         threshold: None,
+        least_reports: None,
         figure: None,
         channel: AlertChannel::Webhook,
         address: Secret::new("https://example.com/hook"),

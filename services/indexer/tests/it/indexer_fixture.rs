@@ -167,6 +167,7 @@ impl World {
             "wanted_images",
             "groups",
             "(SELECT group_id, day, sum(reports) FROM group_day_counts GROUP BY 1, 2)",
+            "(SELECT group_id, hour, sum(reports) FROM group_hour_counts GROUP BY 1, 2)",
             "symbol_slots",
             "outbox",
             "dead_letters",

@@ -97,10 +97,14 @@ const BY_WAKES: (&str, &str) = ("system_waits", "seen_generation");
 /// Tables that are compared as readers have them, with what is not folded. Their sketches are not compared: a sketch of devices
 /// keeps that of a report which has left for another group, and a replay that reads both of the report's revisions at once never
 /// has it there.
-const AS_READ: [(&str, &str); 2] = [
+const AS_READ: [(&str, &str); 3] = [
     (
         "group_days",
         "(SELECT tenant, group_id, day, sum(reports) AS reports FROM group_day_counts GROUP BY 1, 2, 3)",
+    ),
+    (
+        "group_hours",
+        "(SELECT tenant, group_id, hour, sum(reports) AS reports FROM group_hour_counts GROUP BY 1, 2, 3)",
     ),
     (
         "group_breakdowns",

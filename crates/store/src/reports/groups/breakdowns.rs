@@ -33,7 +33,7 @@ pub(super) async fn write_breakdowns(
     let mut rows: BTreeMap<(Uuid, &str, &str, Date), i64> = BTreeMap::new();
     for (key, reports) in counts {
         for (dimension, value) in dimension_values(key) {
-            *rows.entry((key.group, dimension, value, key.day)).or_default() += reports;
+            *rows.entry((key.group, dimension, value, key.day())).or_default() += reports;
         }
     }
     let devices_of = |(group, dimension, value, day): &(Uuid, &str, &str, Date)| {

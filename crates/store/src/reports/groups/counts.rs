@@ -1,19 +1,28 @@
-//! The counts of groups by day and by dimension, as numbers to add.
+//! The counts of groups by day, by hour and by dimension, as numbers to add.
 
 use crate::Uuid;
+use crate::reports::rollups::utc_day;
 use std::collections::BTreeMap;
-use time::Date;
+use time::{Date, OffsetDateTime};
 
-/// Reports that a group gains or loses on a day, and their values.
+/// Reports that a group gains or loses in an hour, and their values.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CountKey {
     pub(super) group: Uuid,
-    pub(super) day: Date,
+    /// The beginning of the hour.
+    pub(super) hour: OffsetDateTime,
     pub(super) version: String,
     pub(super) model: String,
     pub(super) os_version: String,
     /// The device of reports that the group gains. A sketch keeps the devices of reports that it loses.
     pub(super) device: Option<Vec<u8>>,
+}
+
+impl CountKey {
+    /// Returns the day of the hour.
+    pub(super) fn day(&self) -> Date {
+        utc_day(self.hour)
+    }
 }
 
 /// Numbers of reports to add.

@@ -1,18 +1,18 @@
-//! The counts of groups by day and by dimension, and what new reports add to them: rows of `group_deltas`, until the indexer
-//! folds them into `group_days` and `group_breakdowns`. Storing a report touches no page of these tables. Readers add both.
+//! The counts of groups by day, by hour and by dimension, and what new reports add to them: rows of `group_deltas`, until the
+//! indexer folds them into `group_days`, `group_hours` and `group_breakdowns`. Storing a report touches no page of these tables. Readers add both.
 //!
 //! Rows are only added. Before a report leaves a group, the group's rows are folded in the same transaction.
 
 use super::breakdowns::{self, describe_hardware};
 use super::counts::{CountDeltas, CountKey};
 use super::sketches::DeviceSketches;
-use super::{GroupChange, write};
+use super::{GroupChange, hours, write};
 use crate::column::{TenantColumn, U64};
 use crate::number::{to_row, to_row32};
-use crate::reports::rollups::utc_day;
+use crate::reports::rollups::begin_of_hour;
 use crate::{Result, Store, TenantTx, Uuid};
 use std::collections::BTreeSet;
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 use unslide_model::TenantId;
 
 /// The rows that one statement folds.
@@ -23,7 +23,7 @@ fn build_key(one: &GroupChange<'_>) -> CountKey {
     let (model, os_version) = describe_hardware(&one.made_on);
     CountKey {
         group: one.row.id,
-        day: utc_day(one.received_at),
+        hour: begin_of_hour(one.received_at),
         version: one.version.clone(),
         model,
         os_version,
@@ -31,7 +31,7 @@ fn build_key(one: &GroupChange<'_>) -> CountKey {
     }
 }
 
-/// Counts reports by day and by dimension. The groups' rows have to be locked.
+/// Counts reports by day, by hour and by dimension. The groups' rows have to be locked.
 pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
     let leaving: BTreeSet<Uuid> = counted.iter().filter(|one| one.sign < 0).map(|one| one.row.id).collect();
     let (mut direct, mut gained) = (CountDeltas::new(), CountDeltas::new());
@@ -54,7 +54,7 @@ async fn append_deltas(tx: &mut TenantTx, gained: &CountDeltas) -> Result<()> {
         return Ok(());
     }
     let groups: Vec<Uuid> = gained.keys().map(|key| key.group).collect();
-    let days: Vec<Date> = gained.keys().map(|key| key.day).collect();
+    let hours: Vec<OffsetDateTime> = gained.keys().map(|key| key.hour).collect();
     let versions: Vec<String> = gained.keys().map(|key| key.version.clone()).collect();
     let models: Vec<String> = gained.keys().map(|key| key.model.clone()).collect();
     let os_versions: Vec<String> = gained.keys().map(|key| key.os_version.clone()).collect();
@@ -62,13 +62,13 @@ async fn append_deltas(tx: &mut TenantTx, gained: &CountDeltas) -> Result<()> {
     let reports: Vec<i64> = gained.values().copied().collect();
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "INSERT INTO group_deltas (tenant, group_id, day, version, model, os_version, device, reports, added_at)
-         SELECT $1, n.group_id, n.day, n.version, n.model, n.os_version, n.device, n.reports, $9
-         FROM unnest($2::uuid[], $3::date[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[])
-              AS n (group_id, day, version, model, os_version, device, reports)",
+        "INSERT INTO group_deltas (tenant, group_id, hour, version, model, os_version, device, reports, added_at)
+         SELECT $1, n.group_id, n.hour, n.version, n.model, n.os_version, n.device, n.reports, $9
+         FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[])
+              AS n (group_id, hour, version, model, os_version, device, reports)",
         tenant,
         &groups,
-        &days,
+        &hours,
         &versions,
         &models,
         &os_versions,
@@ -88,6 +88,7 @@ async fn write_counts(tx: &mut TenantTx, counts: &CountDeltas) -> Result<()> {
     }
     let sketches = DeviceSketches::load_with_devices(tx, counts.keys()).await?;
     write::write_days(tx, counts, &sketches).await?;
+    hours::write_hours(tx, counts).await?;
     breakdowns::write_breakdowns(tx, counts, &sketches).await
 }
 
@@ -99,7 +100,7 @@ async fn fold_page(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<u64
          USING (SELECT group_id, id FROM group_deltas WHERE tenant = $1 AND group_id = ANY ($2)
                 ORDER BY group_id, id LIMIT $3) n
          WHERE d.tenant = $1 AND d.group_id = n.group_id AND d.id = n.id
-         RETURNING d.group_id, d.day, d.version, d.model, d.os_version, d.device, d.reports",
+         RETURNING d.group_id, d.hour, d.version, d.model, d.os_version, d.device, d.reports",
         tenant,
         groups,
         i64::from(limit)
@@ -111,7 +112,7 @@ async fn fold_page(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<u64
     for row in rows {
         let key = CountKey {
             group: row.group_id,
-            day: row.day,
+            hour: row.hour,
             version: row.version,
             model: row.model,
             os_version: row.os_version,

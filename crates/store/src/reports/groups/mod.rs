@@ -4,6 +4,7 @@ mod breakdowns;
 mod counts;
 pub mod deltas;
 mod devices;
+mod hours;
 mod regressions;
 pub mod regroup;
 mod sketches;

@@ -25,8 +25,8 @@ impl DeviceSketches {
         for key in counted {
             let Some(device) = &key.device else { continue };
             let hash = device_hash(device);
-            sketches.days.entry((key.group, key.day)).or_default().add_hash(hash);
-            sketches.versions.entry((key.group, key.version.clone(), key.day)).or_default().add_hash(hash);
+            sketches.days.entry((key.group, key.day())).or_default().add_hash(hash);
+            sketches.versions.entry((key.group, key.version.clone(), key.day())).or_default().add_hash(hash);
         }
         if !sketches.days.is_empty() {
             sketches.merge_stored(tx).await?;

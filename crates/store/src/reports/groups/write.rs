@@ -164,7 +164,7 @@ pub(super) async fn write_days(
 ) -> Result<()> {
     let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for (key, reports) in counts {
-        *days.entry((key.group, key.day)).or_default() += reports;
+        *days.entry((key.group, key.day())).or_default() += reports;
     }
     days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
     let groups: Vec<Uuid> = days.keys().map(|key| key.0).collect();

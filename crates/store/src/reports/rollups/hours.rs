@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 
 /// How long the counts of an hour are kept.
-pub(in crate::reports) const HOUR_COUNTS_RETENTION: Duration = Duration::days(14);
+pub(crate) const HOUR_COUNTS_RETENTION: Duration = Duration::days(14);
 
 /// An app, a version and the beginning of an hour.
 pub(super) type HourKey = (String, String, OffsetDateTime);

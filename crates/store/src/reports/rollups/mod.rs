@@ -9,7 +9,7 @@ use super::rows::{GroupTexts, MadeOn, truncate_name};
 use super::{Change, FrameTotals};
 use crate::{Result, TenantTx, Uuid};
 use days::{RollupDay, RollupDelta};
-pub(super) use hours::HOUR_COUNTS_RETENTION;
+pub(crate) use hours::HOUR_COUNTS_RETENTION;
 use hours::{HourDelta, HourKey};
 use sqlx::FromRow;
 use std::collections::BTreeMap;
@@ -41,12 +41,16 @@ impl Deltas {
         let (app, version) = (report.app.to_owned(), report.version.to_owned());
         let key = (app.clone(), version.clone(), utc_day(report.received_at));
         self.days.entry(key).or_default().add_report(report);
-        let begins = report.received_at.to_offset(time::UtcOffset::UTC).truncate_to_hour();
-        let hour = self.hours.entry((app, version, begins)).or_default();
+        let hour = self.hours.entry((app, version, begin_of_hour(report.received_at))).or_default();
         let times = report.sign * report.weight;
         hour.reports += times;
         hour.fatal += times * i64::from(report.fatal);
     }
+}
+
+/// Returns the hour of a roll-up.
+pub(super) fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
+    at.to_offset(time::UtcOffset::UTC).truncate_to_hour()
 }
 
 /// Returns the day of a roll-up.
