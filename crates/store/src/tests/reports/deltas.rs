@@ -42,6 +42,7 @@ async fn counts(database: &Database) -> Vec<String> {
             "SELECT concat_ws(' ', group_id, dimension, value, day, sum(reports)) FROM group_breakdown_counts
              GROUP BY group_id, dimension, value, day
              UNION ALL SELECT concat_ws(' ', group_id, day, sum(reports)) FROM group_day_counts GROUP BY group_id, day
+             UNION ALL SELECT concat_ws(' ', group_id, hour, sum(reports)) FROM group_hour_counts GROUP BY group_id, hour
              ORDER BY 1",
         )
         .await;
@@ -120,7 +121,9 @@ async fn reports_that_are_stored_and_deleted_while_rows_are_folded_count_once() 
     assert!(folds > 3);
     assert_eq!(database.number(READ).await, 120);
     database.fold(100, usize::MAX).await;
-    assert_eq!(database.number("SELECT sum(reports)::bigint FROM group_days").await, 120);
+    for folded in ["group_days", "group_hours"] {
+        assert_eq!(database.number(&format!("SELECT sum(reports)::bigint FROM {folded}")).await, 120);
+    }
     let dimensions = "SELECT count(*) FROM (SELECT dimension FROM group_breakdowns GROUP BY 1 HAVING sum(reports) = 120) d";
     assert_eq!(database.number(dimensions).await, 3);
 }
@@ -175,7 +178,7 @@ const MANY_GROUPS: &str = "
     INSERT INTO group_days (tenant, group_id, day, reports) SELECT 'acme', id, '2026-11-20', 1 FROM groups;
     INSERT INTO group_breakdowns (tenant, group_id, dimension, value, day, reports)
     SELECT 'acme', id, d, '1.0', '2026-11-20', 1 FROM groups, unnest(ARRAY['version', 'model', 'os_version']) d;
-    INSERT INTO group_deltas (tenant, group_id, day, version, model, os_version, reports, added_at)
+    INSERT INTO group_deltas (tenant, group_id, hour, version, model, os_version, reports, added_at)
     SELECT 'acme', id, '2026-11-20', '1.0', '1.0', '1.0', 1, '2026-11-20' FROM groups";
 
 #[tokio::test]
