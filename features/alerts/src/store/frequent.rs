@@ -16,8 +16,6 @@ const GROUPS_LIMIT: i64 = 100;
 const REST: Duration = Duration::days(7);
 /// Days before whose same hour tells what is usual.
 const USUAL_DAYS: i64 = 7;
-/// The hours before that tell how many sessions an hour has. Sessions may arrive with the next start of an app.
-const SESSION_HOURS: i64 = 24;
 /// Sessions of an hour below which no share is made of them.
 const SESSIONS_MIN: f64 = 100.0;
 /// Standard deviations by which a count exceeds the usual one, if it is no chance.
@@ -198,13 +196,14 @@ async fn list_groups(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<FrequentGr
 struct AppSessions(HashMap<String, BTreeMap<OffsetDateTime, f64>>);
 
 impl AppSessions {
-    /// Returns the sessions that an hour has: those that are known, or the mean of the hours before if that is more. Returns
-    /// `None` if the app sends none.
+    /// Returns the sessions that an hour has: those that are known, or those of the same hour of the day before if that is more,
+    /// or else of the mean hour before. Returns `None` if the app sends none.
     fn of_hour(&self, app: &str, hour: OffsetDateTime) -> Option<f64> {
         let hours = self.0.get(app)?;
-        let before: f64 = hours.range(..hour).map(|(_, sessions)| sessions).sum();
-        let known = hours.get(&hour).copied().unwrap_or(0.0);
-        Some(known.max(before / SESSION_HOURS as f64))
+        let before = hours.range(..hour);
+        let mean = before.clone().map(|(_, sessions)| sessions).sum::<f64>() / before.count().max(1) as f64;
+        let usual = hours.get(&(hour - Duration::DAY)).copied().unwrap_or(mean);
+        Some(hours.get(&hour).copied().unwrap_or(0.0).max(usual))
     }
 }
 
@@ -218,7 +217,7 @@ async fn read_sessions(tx: &mut TenantTx, groups: &[FrequentGroup]) -> Result<Ap
            WHERE tenant = $1 AND app = ANY ($2) AND hour >= $3 GROUP BY app, hour"#,
         tenant,
         &apps,
-        first - Duration::hours(SESSION_HOURS)
+        first - Duration::DAY
     )
     .fetch_all(connection)
     .await?;
@@ -304,13 +303,18 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_the_sessions_of_the_hour_or_of_a_mean_hour_if_that_has_more() {
+    fn a_share_is_of_the_sessions_of_the_hour_or_of_a_usual_one_if_that_has_more() {
         let is_bad = |reports, sessions: &AppSessions| judge_share(&group(reports), sessions, 0.5).is_some();
         assert!(is_bad(100.0, &AppSessions::default()), "the count alone");
         assert!(is_bad(100.0, &sessions(&[(0, 20_000.0)])));
         assert!(!is_bad(99.0, &sessions(&[(0, 20_000.0)])));
         // Most sessions of this hour are still to come.
-        assert!(!is_bad(99.0, &sessions(&[(0, 50.0), (1, 480_000.0)])));
+        assert!(!is_bad(99.0, &sessions(&[(0, 50.0), (1, 20_000.0)])), "a mean hour");
+        assert!(!is_bad(99.0, &sessions(&[(0, 50.0), (1, 150.0), (24, 20_000.0)])), "the day before");
+        assert!(
+            is_bad(99.0, &sessions(&[(0, 50.0), (1, 20_000.0), (24, 10_000.0)])),
+            "a quiet hour of the day"
+        );
         assert!(!is_bad(100.0, &sessions(&[(0, 99.0)])), "too few sessions");
     }
 

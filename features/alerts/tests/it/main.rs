@@ -5,6 +5,7 @@
 mod alerts_api;
 mod escalation;
 mod figures;
+mod fleet;
 mod frequent;
 mod hours;
 mod mail;
