@@ -8,10 +8,14 @@ CREATE TABLE alert_rules (
     app                text,
     condition          text NOT NULL
         CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free', 'frequent_group',
-                             'growing_group', 'figure')),
+                             'growing_group', 'figure', 'summary')),
     threshold          double precision NOT NULL,
     -- Of a condition about the hours of a group: the reports that it has at least. NULL for others.
     least_reports      integer,
+    -- When a summary is sent: an hour of this time zone, each day or on Mondays. NULL for other conditions.
+    summary_hour       integer,
+    summary_zone       text,
+    summary_weekly     boolean,
     channel            text NOT NULL CHECK (channel IN (
         'webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'pagerduty', 'opsgenie', 'mail', 'kafka')),
     -- A URL, which is a secret for chats; for mail the recipients.

@@ -1,7 +1,9 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
 use super::figure::{check_figure, check_second_receiver, check_watching_rule};
-use super::{ask_recipients, check_least_reports, check_limits, check_receiver, describe_rule, no_rule};
+use super::{
+    ask_recipients, check_least_reports, check_limits, check_receiver, check_schedule, describe_rule, no_rule,
+};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rule_table;
 use crate::store::rules::{AlertRule, AlertRuleChange};
@@ -63,6 +65,7 @@ pub async fn change_alert_rule(
     let rule = rule_table::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
     check_limits(None, Some(rule.condition), change.threshold, None)?;
     check_least_reports(rule.condition, change.least_reports)?;
+    check_schedule(&storage.store, rule.condition, change.summary.as_ref()).await?;
     check_watching_rule(&rule, change.figure.as_ref())?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,

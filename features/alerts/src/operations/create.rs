@@ -1,7 +1,9 @@
 //! `POST /v1/alert-rules`.
 
 use super::figure::{check_figure, check_second_receiver, check_watching_rule};
-use super::{ask_recipients, check_least_reports, check_limits, check_receiver, describe_rule};
+use super::{
+    ask_recipients, check_least_reports, check_limits, check_receiver, check_schedule, describe_rule,
+};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::figures::FigureComparison;
 use crate::store::rule_table;
@@ -36,6 +38,7 @@ pub async fn create_alert_rule(
     new.app = access.restrict_app(new.app)?;
     check_limits(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
     check_least_reports(new.condition, new.least_reports)?;
+    check_schedule(&storage.store, new.condition, new.summary.as_ref()).await?;
     if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
         return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
     }

@@ -23,10 +23,13 @@ use crate::receiver_policy::ReceiverPolicy;
 use crate::sending::check_secret;
 use crate::sending::receiver::SECTION;
 use crate::store::recipients::MAX_UNCONFIRMED;
-use crate::store::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
+use crate::store::rules::{
+    AlertChannel, AlertCondition, AlertReceiver, AlertRule, SummarySchedule, TemplateType,
+};
+use crate::store::summary::is_time_zone;
 use unslide_api::feature::operation::{Api, Kind, Problem, is_text};
 use unslide_runtime::egress::check_url;
-use unslide_store::TenantTx;
+use unslide_store::{Store, TenantTx};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -85,6 +88,25 @@ fn check_least_reports(condition: AlertCondition, least: Option<u32>) -> Result<
         "least_reports: only with the conditions frequent_group and growing_group"
     } else if !(1..=1_000_000).contains(&least) {
         "least_reports: 1 to 1000000"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Checks the time at which a rule with this condition sends.
+async fn check_schedule(
+    store: &Store,
+    condition: AlertCondition,
+    schedule: Option<&SummarySchedule>,
+) -> Result<(), Problem> {
+    let Some(schedule) = schedule else { return Ok(()) };
+    let wrong = if condition != AlertCondition::Summary {
+        "summary: only with the condition summary"
+    } else if schedule.hour > 23 {
+        "summary.hour: 0 to 23"
+    } else if !is_time_zone(store, &schedule.time_zone).await? {
+        "summary.time_zone: a name of IANA's database, such as Europe/Oslo"
     } else {
         return Ok(());
     };

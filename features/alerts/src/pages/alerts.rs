@@ -16,7 +16,7 @@ use crate::store::firings::AlertFiring;
 use crate::store::messages::{AlertStatus, ListedAlertMessage};
 use crate::store::rules::{
     AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
-    RecipientStatus, TemplateType,
+    RecipientStatus, SummarySchedule, TemplateType,
 };
 use axum::Json;
 use axum::extract::State;
@@ -135,6 +135,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::FrequentGroup => "a group hits many sessions",
         AlertCondition::GrowingGroup => "a group grows",
         AlertCondition::Figure => "a figure is bad",
+        AlertCondition::Summary => "a time of the day: a summary",
     }
 }
 
@@ -191,10 +192,25 @@ fn threshold(rule: &AlertRule) -> String {
         AlertCondition::GrowingGroup => {
             format!(": {} times, and {} reports or more in an hour", rule.threshold, least_reports(rule))
         }
+        AlertCondition::Summary => rule.summary.as_ref().map(describe_schedule).unwrap_or_default(),
         AlertCondition::Figure => {
             rule.figure.as_ref().map(|it| describe_bound(it, rule.threshold)).unwrap_or_default()
         }
     }
+}
+
+/// Describes when a rule sends its summary.
+fn describe_schedule(schedule: &SummarySchedule) -> String {
+    let days = if schedule.weekly { "Mondays" } else { "each day" };
+    format!(": {days} at {}:00 {}", schedule.hour, schedule.time_zone)
+}
+
+/// Reads when a rule sends its summary. Returns `None` if no hour is named.
+fn read_schedule(form: &SentForm) -> Result<Option<SummarySchedule>, Problem> {
+    let Some(hour) = form.parse_number("summary_hour")? else { return Ok(None) };
+    let usual = SummarySchedule::default();
+    let time_zone = form.get("summary_zone").map_or(usual.time_zone, str::to_owned);
+    Ok(Some(SummarySchedule { hour, time_zone, weekly: form.has_field("summary_weekly") }))
 }
 
 /// Returns the reports that a group has in an hour at least.
@@ -235,6 +251,7 @@ pub async fn create_from_form(
         threshold: form.parse_number("threshold")?,
         least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
+        summary: read_schedule(&form)?,
         channel: form.parse_word("channel")?,
         address: Secret::new(form.field_text("address")),
         secret: Secret::new(form.field_text("secret")),
@@ -303,6 +320,7 @@ pub async fn change_rule(
         threshold: form.parse_number("threshold")?,
         least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
+        summary: read_schedule(&form)?,
         digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
         quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),
         escalation: Some(read_escalation(&form)?.unwrap_or(no_escalation)),
@@ -314,7 +332,8 @@ pub async fn change_rule(
 
 /// Returns true if the condition has a threshold.
 fn has_threshold(condition: AlertCondition) -> bool {
-    !matches!(condition, AlertCondition::NewGroup | AlertCondition::Regression)
+    use AlertCondition::{NewGroup, Regression, Summary};
+    !matches!(condition, NewGroup | Regression | Summary)
 }
 
 /// Returns the quiet hours of a rule as fields of a form have them.

@@ -5,7 +5,8 @@ use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_for};
 use super::firings::format_minute;
 use super::frequent::find_frequent;
 use super::missing::{self, UnnotedImages};
-use super::rules::{AlertCondition, DueRule};
+use super::rules::{AlertCondition, DueRule, read_schedule};
+use super::summary::summarize_apps;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
@@ -41,6 +42,7 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
         AlertCondition::FrequentGroup | AlertCondition::GrowingGroup => {
             find_frequent(tx, &found, condition).await?
         }
+        AlertCondition::Summary => summarize_apps(tx, &found).await?,
         AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };
     if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
@@ -60,7 +62,7 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
                SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
                FOR NO KEY UPDATE SKIP LOCKED)
            RETURNING app, condition AS "condition: AlertCondition", threshold, created_at,
-                     coalesce(least_reports, 0) AS "least_reports!",
+                     coalesce(least_reports, 0) AS "least_reports!", summary_hour, summary_zone, summary_weekly,
                      CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes"#,
         tenant,
         rule,
@@ -72,8 +74,12 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
     let evaluated = found.map(|found| {
         let (app, threshold, created_at) = (found.app, found.threshold, found.created_at);
         let escalate_minutes = found.escalate_minutes;
-        let least_reports = found.least_reports;
-        (found.condition, DueRule { id: rule, app, threshold, least_reports, created_at, escalate_minutes })
+        let (least_reports, summary) = (
+            found.least_reports,
+            read_schedule(found.summary_hour, found.summary_zone, found.summary_weekly),
+        );
+        let due = DueRule { id: rule, app, threshold, least_reports, created_at, escalate_minutes, summary };
+        (found.condition, due)
     });
     Ok(evaluated)
 }

@@ -16,6 +16,7 @@ mod missing;
 pub mod recipients;
 pub mod rule_table;
 pub mod rules;
+pub mod summary;
 
 pub use evaluate::{evaluate_rule, postpone_evaluation};
 

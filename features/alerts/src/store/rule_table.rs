@@ -7,7 +7,7 @@ use super::figures::{
 use super::firings::reset_escalation;
 use super::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
-    quiet_hours,
+    quiet_hours, read_schedule,
 };
 use time::OffsetDateTime;
 use unslide_store::sql::to_row32;
@@ -20,12 +20,13 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
         .execute(&mut *connection)
         .await?;
-    let second = new.second_receiver();
+    let (second, schedule) = (new.second_receiver(), new.schedule());
     let id = sqlx::query_scalar!(
         "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
                                   content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
-                                  next_message_at, next_evaluation_at, created_at, least_reports)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18
+                                  next_message_at, next_evaluation_at, created_at, least_reports, summary_hour, summary_zone,
+                                  summary_weekly)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21
          WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
         tenant,
         now,
@@ -44,7 +45,10 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         MOST_RULES,
         second.map(|second| second.rule),
         second.map(|second| i32::from(second.minutes)),
-        new.least_reports.or(new.condition.usual_least_reports()).map(to_row32)
+        new.least_reports.or(new.condition.usual_least_reports()).map(to_row32),
+        schedule.as_ref().map(|schedule| i32::from(schedule.hour)),
+        schedule.as_ref().map(|schedule| schedule.time_zone.as_str()),
+        schedule.as_ref().map(|schedule| schedule.weekly)
     )
     .fetch_optional(connection)
     .await?;
@@ -78,7 +82,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
     let rows = sqlx::query!(
         r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
                   address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, escalate_to,
-                  escalate_minutes, created_at, least_reports
+                  escalate_minutes, created_at, least_reports, summary_hour, summary_zone, summary_weekly
            FROM alert_rules
            WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
            ORDER BY created_at, id LIMIT $4"#,
@@ -97,6 +101,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
         threshold: row.threshold,
         least_reports: row.least_reports,
         figure: None,
+        summary: read_schedule(row.summary_hour, row.summary_zone, row.summary_weekly),
         channel: row.channel,
         address: mask_address(row.channel, &row.address),
         recipients: Vec::new(),
@@ -125,7 +130,7 @@ pub async fn change_rule(
 ) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let receiver = change.to_receiver();
-    let receiver = receiver.as_ref();
+    let (receiver, schedule) = (receiver.as_ref(), change.summary.as_ref());
     let changed = sqlx::query!(
         "UPDATE alert_rules
          SET name = coalesce($4, name), threshold = coalesce($5, threshold), enabled = coalesce($6, enabled),
@@ -134,7 +139,8 @@ pub async fn change_rule(
              channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
              template = coalesce($14, template), content_type = coalesce($15, content_type),
              app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END,
-             least_reports = coalesce($17, least_reports)
+             least_reports = coalesce($17, least_reports), summary_hour = coalesce($18, summary_hour),
+             summary_zone = coalesce($19, summary_zone), summary_weekly = coalesce($20, summary_weekly)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id,
@@ -152,7 +158,10 @@ pub async fn change_rule(
         receiver.map(|receiver| receiver.template.as_str()),
         receiver.map(|receiver| receiver.content_type.as_str()),
         change.app,
-        change.least_reports.map(to_row32)
+        change.least_reports.map(to_row32),
+        schedule.map(|schedule| i32::from(schedule.hour)),
+        schedule.map(|schedule| schedule.time_zone.as_str()),
+        schedule.map(|schedule| schedule.weekly)
     )
     .execute(connection)
     .await?;

@@ -30,6 +30,8 @@ words! {
         GrowingGroup = "growing_group",
         /// A figure of an app beyond a threshold, or worse than before.
         Figure = "figure",
+        /// A time of the day: what happened since the last one.
+        Summary = "summary",
     }
 }
 
@@ -39,7 +41,10 @@ impl AlertCondition {
     #[must_use]
     pub fn usual_threshold(self) -> f64 {
         match self {
-            AlertCondition::NewGroup | AlertCondition::Regression | AlertCondition::Figure => 0.0,
+            AlertCondition::NewGroup
+            | AlertCondition::Regression
+            | AlertCondition::Figure
+            | AlertCondition::Summary => 0.0,
             AlertCondition::Spike | AlertCondition::GrowingGroup => 3.0,
             AlertCondition::FrequentGroup => 0.5,
             AlertCondition::MissingSymbols => 1.0,
@@ -155,6 +160,41 @@ impl QuietHours {
     }
 }
 
+/// When a rule with the condition `summary` sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SummarySchedule {
+    /// The hour of the receiver's day, 0 to 23.
+    #[schema(maximum = 23, example = 9)]
+    pub hour: u8,
+    /// The receiver's time zone, by its name in IANA's database; `UTC` if absent.
+    #[schema(max_length = 64, example = "Europe/Oslo")]
+    #[serde(default = "usual_time_zone")]
+    pub time_zone: String,
+    /// True: on Mondays, about seven days. False: each day, about the day before.
+    #[serde(default)]
+    pub weekly: bool,
+}
+
+fn usual_time_zone() -> String {
+    "UTC".to_owned()
+}
+
+impl Default for SummarySchedule {
+    fn default() -> SummarySchedule {
+        SummarySchedule { hour: 9, time_zone: usual_time_zone(), weekly: false }
+    }
+}
+
+impl NewAlertRule {
+    /// Returns when it sends, if its condition is a time.
+    #[must_use]
+    pub fn schedule(&self) -> Option<SummarySchedule> {
+        let is_timed = self.condition == AlertCondition::Summary;
+        is_timed.then(|| self.summary.clone().unwrap_or_default())
+    }
+}
+
 /// A rule to be made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -165,7 +205,8 @@ pub struct NewAlertRule {
     /// The only app (bundle identifier) that the rule watches; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group` or `figure`.
+    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group`, `figure` or
+    /// `summary`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
@@ -179,6 +220,8 @@ pub struct NewAlertRule {
     pub least_reports: Option<u32>,
     /// The figure that a rule with the condition `figure` watches. Such a rule has an app.
     pub figure: Option<WatchedFigure>,
+    /// When a rule with the condition `summary` sends; each day at 9:00 (UTC) if absent.
+    pub summary: Option<SummarySchedule>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `pagerduty`, `opsgenie`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
@@ -280,6 +323,8 @@ pub struct AlertRuleChange {
     pub least_reports: Option<u32>,
     /// Another figure, of a rule with the condition `figure`. It replaces the whole one.
     pub figure: Option<WatchedFigure>,
+    /// Another time, of a rule with the condition `summary`.
+    pub summary: Option<SummarySchedule>,
     /// False: nothing new fulfils it. Waiting messages are still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
@@ -331,6 +376,9 @@ pub struct AlertRule {
     /// The figure that it watches, if its condition is `figure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<WatchedFigure>,
+    /// When it sends, if its condition is `summary`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummarySchedule>,
     /// Channel of its messages, such as `webhook`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
@@ -378,6 +426,16 @@ pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietH
     (from != to).then_some(QuietHours { from, to })
 }
 
+/// Returns the schedule of a row.
+pub(super) fn read_schedule(
+    hour: Option<i32>,
+    zone: Option<String>,
+    weekly: Option<bool>,
+) -> Option<SummarySchedule> {
+    let hour = u8::try_from(hour?).ok()?;
+    Some(SummarySchedule { hour, time_zone: zone?, weekly: weekly? })
+}
+
 /// A rule that is evaluated.
 pub(super) struct DueRule {
     pub id: Uuid,
@@ -388,6 +446,8 @@ pub(super) struct DueRule {
     pub created_at: OffsetDateTime,
     /// The minutes until a second receiver gets a firing, if the rule has one.
     pub escalate_minutes: Option<i32>,
+    /// When it sends, if its condition is a time.
+    pub summary: Option<SummarySchedule>,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use unslide_harness::database::{TestDatabase, start};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_model::{DistinctSketch, QuantileSketch};
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

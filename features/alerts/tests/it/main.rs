@@ -14,3 +14,4 @@ mod page;
 mod pagers;
 mod recipients;
 mod sending;
+mod summary;

@@ -30,6 +30,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         threshold: None,
         least_reports: None,
         figure: None,
+        summary: None,
         channel: AlertChannel::Webhook,
         address: Secret::new("https://example.com/hook"),
         secret: Secret::new("word"),
