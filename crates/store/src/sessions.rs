@@ -3,13 +3,15 @@
 use crate::persons::hash_person;
 use crate::queries::person::{FoundSession, PersonScope, SEARCHED_SESSIONS_LIMIT};
 use crate::{HookFuture, Result, TenantTx};
-use time::Date;
+use time::{Date, OffsetDateTime};
 
 /// The functions of a feature that has sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionHook {
     /// Counts the sessions of an app in a period, of which a group hits a part. Returns `None` if the app sent none.
     pub count: CountSessions,
+    /// Lists the sessions of apps by hour, of which a group hits a part.
+    pub list_hours: ListSessionHours,
     /// Finds the memory limit of an app on a device that other sessions teach, in bytes: it decides how the run of a
     /// report ended.
     pub find_memory_limit: FindMemoryLimit,
@@ -20,6 +22,8 @@ pub struct SessionHook {
 
 /// See [`SessionHook::count`].
 pub type CountSessions = for<'t> fn(&'t mut TenantTx, AppPeriod<'t>) -> HookFuture<'t, Option<AppSessions>>;
+/// See [`SessionHook::list_hours`].
+pub type ListSessionHours = for<'t> fn(&'t mut TenantTx, AppHours<'t>) -> HookFuture<'t, Vec<HourSessions>>;
 /// See [`SessionHook::find_memory_limit`].
 pub type FindMemoryLimit = for<'t> fn(&'t mut TenantTx, DeviceScope<'t>) -> HookFuture<'t, Option<u64>>;
 /// See [`SessionHook::find_of_person`].
@@ -35,6 +39,26 @@ pub struct AppPeriod<'t> {
     pub first: Date,
     /// The last day, which is part of the period.
     pub last: Date,
+}
+
+/// Apps in the hours since a time.
+#[derive(Clone, Copy, Debug)]
+pub struct AppHours<'t> {
+    /// The apps.
+    pub apps: &'t [String],
+    /// The beginning of the first hour.
+    pub since: OffsetDateTime,
+}
+
+/// The sessions of an app that began in an hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourSessions {
+    /// The app.
+    pub app: String,
+    /// The beginning of the hour.
+    pub hour: OffsetDateTime,
+    /// Their number, those that they represent included.
+    pub sessions: i64,
 }
 
 /// Numbers of sessions.
@@ -64,6 +88,14 @@ pub async fn count_sessions(tx: &mut TenantTx, period: AppPeriod<'_>) -> Result<
     match find_hook(tx) {
         Some(sessions) => (sessions.count)(tx, period).await,
         None => Ok(None),
+    }
+}
+
+/// Lists the sessions of apps by hour, of the last two days at most. Returns none if no feature has some.
+pub async fn list_hours(tx: &mut TenantTx, hours: AppHours<'_>) -> Result<Vec<HourSessions>> {
+    match find_hook(tx) {
+        Some(sessions) => (sessions.list_hours)(tx, hours).await,
+        None => Ok(Vec::new()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::rules::{AlertCondition, DueRule};
 use std::collections::{BTreeMap, HashMap};
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_store::sessions::{AppHours, list_hours};
 use unslide_store::{Result, TenantTx, Uuid};
 
 /// The beginning of the cause of a frequent group; the group's id, the hour and the level follow.
@@ -211,18 +212,9 @@ impl AppSessions {
 async fn read_sessions(tx: &mut TenantTx, groups: &[FrequentGroup]) -> Result<AppSessions> {
     let apps: Vec<String> = groups.iter().map(|group| group.app.clone()).collect();
     let first = groups.iter().map(|group| group.hour).min().unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT app, hour, sum(sessions)::bigint AS "sessions!" FROM session_hour_counts
-           WHERE tenant = $1 AND app = ANY ($2) AND hour >= $3 GROUP BY app, hour"#,
-        tenant,
-        &apps,
-        first - Duration::DAY
-    )
-    .fetch_all(connection)
-    .await?;
+    let hours = AppHours { apps: &apps, since: first - Duration::DAY };
     let mut sessions = AppSessions::default();
-    for row in rows {
+    for row in list_hours(tx, hours).await? {
         sessions.0.entry(row.app).or_default().insert(row.hour, row.sessions as f64);
     }
     Ok(sessions)

@@ -9,6 +9,8 @@ use unslide_store::{Result, Store, TenantTx};
 
 /// Apps that a rule without an app tells of, those with the most crashes.
 const APPS_LIMIT: i64 = 10;
+/// Days before in which such an app had reports.
+const KNOWN_DAYS: i32 = 28;
 /// Bugs of each kind that are named.
 const NAMED_LIMIT: usize = 3;
 
@@ -75,26 +77,25 @@ async fn find_due_day(
     .await?)
 }
 
-/// Lists the apps with reports or sessions that the rule has not told of today.
+/// Lists the rule's app, or those with reports in the last weeks, if the rule has not told of them today.
 async fn list_apps(tx: &mut TenantTx, rule: &DueRule, days: Days, day: Date) -> Result<Vec<String>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT a.app AS "app!" FROM (
-               SELECT app, sum(fatal)::bigint AS crashes FROM app_days
-               WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND day >= $3 AND day < $4 GROUP BY app
-               UNION ALL
-               SELECT app, sum(crashed)::bigint FROM session_days
-               WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND day >= $3 AND day < $4 GROUP BY app) a
+               SELECT app, sum(fatal) FILTER (WHERE day >= $3)::bigint AS crashes FROM app_days
+               WHERE tenant = $1 AND $2::text IS NULL AND day >= $3 - $8::integer AND day < $4 GROUP BY app
+               UNION ALL SELECT $2, 0 WHERE $2 IS NOT NULL) a
            WHERE NOT EXISTS (SELECT FROM alert_events e
                              WHERE e.tenant = $1 AND e.rule = $6 AND e.cause = 'summary:' || a.app || ':' || $7::date)
-           GROUP BY a.app ORDER BY max(a.crashes) DESC, a.app LIMIT $5"#,
+           ORDER BY a.crashes DESC NULLS LAST, a.app LIMIT $5"#,
         tenant,
         rule.app,
         days.0,
         days.1,
         APPS_LIMIT,
         rule.id,
-        day
+        day,
+        KNOWN_DAYS
     )
     .fetch_all(connection)
     .await?)

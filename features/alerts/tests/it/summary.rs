@@ -13,7 +13,7 @@ use unslide_model::DistinctSketch;
 
 fn at(hour: u8, time_zone: &str, weekly: bool) -> NewAlertRule {
     let summary = Some(SummarySchedule { hour, time_zone: time_zone.to_owned(), weekly });
-    NewAlertRule { summary, ..new_rule(AlertCondition::Summary) }
+    NewAlertRule { summary, app: Some("shop".into()), ..new_rule(AlertCondition::Summary) }
 }
 
 /// Writes what happened on 20 November, a Friday, and the day before.

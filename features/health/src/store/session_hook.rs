@@ -4,11 +4,11 @@ use super::figures;
 use super::figures::memory_limits::{learned_limits, system_version};
 use super::sessions::find_sessions;
 use time::Duration;
-use unslide_store::sessions::{AppPeriod, AppSessions, DeviceScope, SessionHook};
+use unslide_store::sessions::{AppHours, AppPeriod, AppSessions, DeviceScope, HourSessions, SessionHook};
 use unslide_store::{HookFuture, TenantTx};
 
 pub const SESSION_HOOK: SessionHook =
-    SessionHook { count: count_sessions, find_memory_limit, find_of_person: find_sessions };
+    SessionHook { count: count_sessions, list_hours, find_memory_limit, find_of_person: find_sessions };
 
 /// Counts the sessions and installations of an app in a period.
 fn count_sessions<'t>(tx: &'t mut TenantTx, period: AppPeriod<'t>) -> HookFuture<'t, Option<AppSessions>> {
@@ -19,6 +19,23 @@ fn count_sessions<'t>(tx: &'t mut TenantTx, period: AppPeriod<'t>) -> HookFuture
         let (_, installations) = total.crashed_of_installations();
         let found = AppSessions { sessions, installations, estimated: total.estimated };
         Ok((sessions > 0).then_some(found))
+    })
+}
+
+/// Lists the sessions of apps by hour.
+fn list_hours<'t>(tx: &'t mut TenantTx, hours: AppHours<'t>) -> HookFuture<'t, Vec<HourSessions>> {
+    Box::pin(async move {
+        let (connection, tenant, _) = tx.parts();
+        Ok(sqlx::query_as!(
+            HourSessions,
+            r#"SELECT app, hour, sum(sessions)::bigint AS "sessions!" FROM session_hour_counts
+               WHERE tenant = $1 AND app = ANY ($2) AND hour >= $3 GROUP BY app, hour"#,
+            tenant,
+            hours.apps,
+            hours.since
+        )
+        .fetch_all(connection)
+        .await?)
     })
 }
 
