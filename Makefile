@@ -20,7 +20,7 @@ help:
 	@echo 'make bench-queries  times of lists and groups over BENCH_STORED reports (10000000)'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
-	@echo 'make month         six days of three tenants with real servers and a clock that moves; needs root'
+	@echo 'make month         six days of three tenants, with faults and a clock that moves; needs root'
 	@echo 'make walls         compile and test the rest without each feature in turn'
 	@echo 'make fmt | lint    format | formatting and lints only'
 	@echo 'make prepare       write .sqlx anew after a change of a query or a migration'

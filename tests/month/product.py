@@ -1,174 +1,141 @@
-"""The product's programs in the month: `unslide dev` with the servers, and further services as processes of their own."""
+"""The product's services in the month: one process each, with the environment that deploy/kubernetes gives them."""
 
-import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import time
-import tomllib
-import urllib.error
 import urllib.request
 from pathlib import Path
 
-NOBODY = 65534
+from servers import AS_NOBODY, Failed, Kafka, ObjectStorage, Postgres, TOP, free_port, newest_servers, oldest_postgres, own_folder
 
-
-class Failed(Exception):
-    """A promise of the product is broken, or a step of the month cannot go on."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+SERVICES = {"api": "api", "symbolizer-1": "symbolizer", "symbolizer-2": "symbolizer", "indexer-1": "indexer", "indexer-2": "indexer",
+            "builder-1": "builder", "builder-2": "builder"}
+READY_SECONDS = 90
 
 
 class Product:
-    def __init__(self, folder: Path, program: Path, clock):
+    def __init__(self, folder: Path, program: Path, clock, is_oldest: bool):
         self.folder, self.clock = folder, clock
-        # Where the user of PostgreSQL can run it.
-        self.program = folder / "unslide"
-        shutil.copy(program, self.program)
-        self.program.chmod(0o755)
-        # Kafka stays at the real time.
-        java = folder / "bin" / "java"
-        java.parent.mkdir()
-        java.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {shutil.which("java")} "$@"\n')
-        for path in (java.parent, java):
-            path.chmod(0o755)
-        self.base = {
-            "PATH": f"{java.parent}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "UNSLIDE_CACHE": os.environ.get("UNSLIDE_CACHE", "/var/cache/unslide"),
-        }
+        self.program = self.install(program, "unslide")
+        environment = self.environment()
+        binaries = oldest_postgres() if is_oldest else newest_servers() / "postgres"
+        self.postgres = Postgres(folder, binaries, environment)
+        self.kafka = Kafka(folder, environment)
+        self.objects = ObjectStorage(folder, Path(os.environ["UNSLIDE_S3_BIN"]), environment)
+        self.config = folder / "unslide.toml"
+        shutil.copy(TOP / "deploy/kubernetes/shared/unslide.toml", self.config)
+        self.admin_ports = {name: free_port() for name in SERVICES}
+        self.api_port = free_port()
         self.services: dict[str, subprocess.Popen] = {}
-        self.facts = None
-        self.dev = None
+
+    def install(self, program: Path, name: str) -> Path:
+        """Copies a program to where the services' user can run it."""
+        copy = self.folder / name
+        shutil.copy(program, copy)
+        copy.chmod(0o755)
+        return copy
 
     def environment(self, **more: str) -> dict[str, str]:
-        return self.base | self.clock.environment() | more
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder)} | self.clock.environment() | more
 
-    def start(self):
-        """Starts `unslide dev` with its data of before, and waits until it is ready."""
-        out = self.folder / "facts"
-        listen = f"127.0.0.1:{free_port()}"
-        with open(out, "wb") as facts, open(self.folder / "dev.log", "ab") as log:
-            self.dev = subprocess.Popen(
-                [self.program, "dev", "--json", "--verbose", "--data-dir", self.folder / "data", "--listen", listen],
-                env=self.environment(), stdout=facts, stderr=log, user=NOBODY, group=NOBODY, extra_groups=[], cwd=self.folder)
-        for _ in range(600):
-            text = out.read_text()
-            if text.endswith("\n"):
-                self.facts = json.loads(text.splitlines()[0])
-                return
-            if self.dev.poll() is not None:
-                break
-            time.sleep(0.2)
-        raise Failed(f"unslide dev did not start; its log is {self.folder}/dev.log")
+    def settings(self, user: str) -> dict[str, str]:
+        """Returns what Kubernetes' Secrets have, and what one broker asks for."""
+        return self.objects.settings | {
+            "UNSLIDE_CONFIG": str(self.config), "UNSLIDE_KAFKA__BOOTSTRAP": self.kafka.bootstrap, "UNSLIDE_OBJECTS__PATH_STYLE": "true",
+            "UNSLIDE_KAFKA__REPLICATION_FACTOR": "1", "UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS": "1",
+            "UNSLIDE_KAFKA__PARTITIONS__INPUT": "4", "UNSLIDE_KAFKA__PARTITIONS__OUTPUT": "4",
+            "UNSLIDE_POSTGRES__URL": self.postgres.url(user)}
 
-    def config(self) -> str:
-        return self.facts["config"]
+    def begin(self):
+        """Makes the database, the topics and the services' login, as an operator does before the first start."""
+        self.start_servers()
+        self.postgres.ask("CREATE DATABASE unslide", "postgres")
+        self.run("migrate", "--topics", user="postgres")
+        self.postgres.ask("CREATE ROLE unslide LOGIN IN ROLE unslide_service")
 
-    def start_service(self, name: str, kind: str):
-        """Starts a service of this kind beside those of `unslide dev`."""
-        data = self.folder / f"data-{name}"
-        data.mkdir(exist_ok=True)
-        os.chown(data, NOBODY, NOBODY)
-        environment = self.environment(
-            UNSLIDE_CONFIG=self.config(), UNSLIDE_ADMIN__LISTEN="127.0.0.1:0", UNSLIDE_PROCESS__DATA_DIR=str(data),
-            UNSLIDE_API__LISTEN="127.0.0.1:0", HOSTNAME=name)
+    def start_servers(self):
+        for server in (self.postgres, self.kafka, self.objects):
+            server.start()
+
+    def stop_servers(self):
+        for server in (self.kafka, self.objects, self.postgres):
+            server.stop()
+
+    def start(self, names=tuple(SERVICES)):
+        for name in names:
+            self.start_service(name)
+        for name in names:
+            self.wait_ready(name)
+
+    def start_service(self, name: str):
+        kind, data = SERVICES[name], own_folder(self.folder / f"data-{name}")
+        environment = self.environment(**self.settings("unslide"), UNSLIDE_ADMIN__LISTEN=f"127.0.0.1:{self.admin_ports[name]}",
+                                       UNSLIDE_PROCESS__DATA_DIR=str(data), UNSLIDE_API__LISTEN=f"127.0.0.1:{self.api_port}",
+                                       POD_NAME=name, HOSTNAME=name)
+        if kind == "symbolizer":
+            del environment["UNSLIDE_POSTGRES__URL"]
         with open(self.folder / f"{name}.log", "ab") as log:
-            self.services[name] = subprocess.Popen(
-                [self.program, kind], env=environment, stdout=log, stderr=log, user=NOBODY, group=NOBODY, extra_groups=[],
-                cwd=self.folder)
+            self.services[name] = subprocess.Popen([self.program, kind], env=environment, stdout=log, stderr=log, cwd=self.folder, **AS_NOBODY)
+
+    def wait_ready(self, name: str):
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end and self.services[name].poll() is None:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_ports[name]}/readyz", timeout=5):
+                    return
+            except OSError:
+                time.sleep(0.3)
+        raise Failed(f"{name} is not ready after {READY_SECONDS} s; its log is {self.folder}/{name}.log")
 
     def kill_service(self, name: str):
         process = self.services.pop(name)
         process.kill()
         process.wait()
 
-    def run(self, *arguments: str, environment=None, check=True) -> subprocess.CompletedProcess:
-        """Runs a command of the program at the clock of the month."""
-        ran = subprocess.run(
-            [self.program, *arguments], env=self.environment(UNSLIDE_CONFIG=self.config(), **(environment or {})),
-            capture_output=True, text=True, user=NOBODY, group=NOBODY, extra_groups=[], cwd=self.folder, timeout=600)
+    def stop_service(self, name: str):
+        process = self.services.pop(name)
+        process.terminate()
+        process.wait(timeout=90)
+
+    def stop(self):
+        for process in self.services.values():
+            process.terminate()
+        for name in list(self.services):
+            self.stop_service(name)
+
+    def run(self, *arguments: str, user="unslide", check=True, **more: str) -> subprocess.CompletedProcess:
+        """Runs a command of an operator at the clock of the month."""
+        ran = subprocess.run([self.program, *arguments], env=self.environment(**self.settings(user), **more), capture_output=True, text=True,
+                             cwd=self.folder, timeout=600, **AS_NOBODY)
         if check and ran.returncode != 0:
             raise Failed(f"`unslide {' '.join(arguments)}` ended with {ran.returncode}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
         return ran
 
+    def sql(self, statement: str) -> str:
+        return self.postgres.ask(statement).stdout.strip()
+
+    def processes(self) -> dict[str, subprocess.Popen]:
+        servers = {"postgres": self.postgres.process, "kafka": self.kafka.process, "s3": self.objects.process}
+        return self.services | {name: process for name, process in servers.items() if process}
+
     def dead(self) -> list[str]:
         """Names the processes that ended by themselves."""
-        processes = {"dev": self.dev} | self.services
-        return [name for name, process in processes.items() if process and process.poll() is not None]
+        return [name for name, process in self.processes().items() if process.poll() is not None]
 
     def memory(self) -> dict[str, int]:
-        """Returns the resident kilobytes of each process."""
+        """Returns the resident kilobytes of each service."""
         def resident(process):
             for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
                 if line.startswith("VmRSS:"):
                     return int(line.split()[1])
             return 0
-        processes = {"dev": self.dev} | self.services
-        return {name: resident(process) for name, process in processes.items() if process.poll() is None}
+        return {name: resident(process) for name, process in self.services.items() if process.poll() is None}
 
-    def stop(self):
-        for process in self.services.values():
-            process.terminate()
-        for process in self.services.values():
-            process.wait()
-        self.services.clear()
-        if self.dev and self.dev.poll() is None:
-            self.dev.send_signal(signal.SIGTERM)
-            self.dev.wait(timeout=120)
-
-    def sql(self, statement: str) -> str:
-        """Asks PostgreSQL, without the clock of the month."""
-        asked = subprocess.run(["psql", self.postgres(), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command", statement],
-                               capture_output=True, text=True, timeout=120)
-        if asked.returncode != 0:
-            raise Failed(f"psql: {asked.stderr}")
-        return asked.stdout.strip()
-
-    def postgres(self) -> str:
-        with open(self.config(), "rb") as config:
-            return tomllib.load(config)["postgres"]["url"]
-
-
-class Tenant:
-    """A tenant with the key that may do everything, and what it was sent."""
-
-    def __init__(self, slug: str, base: str, key: str):
-        self.slug, self.base, self.key = slug, base.rstrip("/"), key
-        self.reports: dict[str, dict] = {}
-        self.erased: set[str] = set()
-        self.public_url = None
-
-    def request(self, method: str, path: str, body=None, raw: bytes | None = None, key=None, timeout=90):
-        headers = {"authorization": f"Bearer {key or self.key}"}
-        data = raw
-        if body is not None:
-            data, headers["content-type"] = json.dumps(body).encode(), "application/json"
-        request = urllib.request.Request(self.base + path, data=data, headers=headers, method=method)
-        for _ in range(200):
-            try:
-                with urllib.request.urlopen(request, timeout=timeout) as answer:
-                    content = answer.read()
-                    return json.loads(content) if content else None
-            except urllib.error.HTTPError as error:
-                if error.code not in (429, 503):
-                    raise Failed(f"{method} {path}: {error.code} {error.read()[:400]!r}") from error
-                time.sleep(min(int(error.headers.get("retry-after", "1")), 5))
-        raise Failed(f"{method} {path}: still refused after 200 tries")
-
-    def pages(self, path: str, limit=200):
-        """Yields the items of all pages of a list."""
-        cursor, separator = None, "&" if "?" in path else "?"
-        while True:
-            more = f"&cursor={cursor}" if cursor else ""
-            page = self.request("GET", f"{path}{separator}limit={limit}{more}")
-            yield from page["items"]
-            cursor = page.get("next_cursor") or page.get("next")
-            if not cursor:
-                return
+    def end(self):
+        """Ends everything and gives the memory of disks back."""
+        for process in self.processes().values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.postgres.disk.remove()

@@ -1,7 +1,6 @@
 """Reports, sessions and builds of the month, from the demo's report and dSYM."""
 
 import copy
-import io
 import json
 import random
 import uuid
@@ -12,6 +11,15 @@ from pathlib import Path
 DEMO = Path(__file__).resolve().parents[2] / "tools" / "dev" / "demo"
 OWN_UUID = "4C4C44B6-5555-3144-A12A-80A257B474E2"
 CRASH = json.loads((DEMO / "crash.json").read_text())
+BUNDLES = uuid.UUID("5c0a8d3e-9b1f-5e6a-8f27-3d4c1b7a6e90")
+SOURCE = """export function heat(oven) {
+  return oven.timer.start();
+}
+
+export function bake(order) {
+  return heat(order.oven);
+}
+"""
 
 
 class Build:
@@ -19,6 +27,7 @@ class Build:
 
     def __init__(self, app: str, version: str, number: str, seed: random.Random):
         self.app, self.version, self.number = app, version, number
+        self.bugs, self.released_at, self.has_symbols = (0,), 0, False
         self.debug_id = str(uuid.UUID(int=seed.getrandbits(128), version=4)).upper()
 
     def dsym(self) -> bytes:
@@ -28,6 +37,15 @@ class Build:
         old, new = uuid.UUID(OWN_UUID).bytes, uuid.UUID(self.debug_id).bytes
         assert content.count(old) == 1
         return content.replace(old, new)
+
+    def bundle_id(self) -> str:
+        """Returns the debug id of the build's JavaScript bundle (docs/javascript.md#bundles)."""
+        return str(uuid.uuid5(BUNDLES, "\n".join((self.app, "ios", self.version, self.number, "main.jsbundle"))))
+
+    def source_map(self) -> bytes:
+        """Returns the source map of the build's bundle. Column 10 of the bundle is line 2, column 20 is line 6."""
+        return json.dumps({"version": 3, "debugId": self.bundle_id(), "sources": ["src/oven.ts"], "sourcesContent": [SOURCE],
+                           "names": ["heat"], "mappings": "AAAA,UACS,UAIAA"}).encode()
 
 
 def crash(build: Build, seed: random.Random, at: datetime, person: str, bug: int = 0) -> dict:
@@ -66,11 +84,3 @@ def session(build: Build, seed: random.Random, at: datetime, person: str, crashe
         "ended_at": (at + timedelta(minutes=seed.randrange(1, 30))).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "end_reason": "crashed" if crashed else "exited",
     }
-
-
-def archive(files: dict[str, bytes]) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as made:
-        for name, data in files.items():
-            made.writestr(name, data)
-    return content.getvalue()

@@ -1,0 +1,134 @@
+"""Faults of servers and services, each for a bounded time while reports come."""
+
+import random
+import signal
+import threading
+import time
+
+import releases
+import reports
+import senders
+from servers import Disk, Failed
+from product import SERVICES
+
+BUILDER_DISK_MEGABYTES = 64
+
+
+class Load:
+    """Sends batches in the background while a fault lasts. A batch that no try gets through fails the event."""
+
+    def __init__(self, month):
+        self.month, self.is_on, self.error, self.batches = month, True, None, 0
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        seed = random.Random(self.month.seed.getrandbits(32))
+        while self.is_on:
+            tenant = seed.choice(list(self.month.tenants.values()))
+            build = self.month.builds[seed.choice(self.month.apps[tenant.slug])][-1]
+            try:
+                senders.send_lines(self.month, tenant, build)
+                self.batches += 1
+            except Failed as error:
+                self.error = error
+                return
+            time.sleep(0.5)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_on = False
+        self.thread.join()
+        if self.error:
+            raise self.error
+        if not self.batches:
+            raise Failed("no report was accepted during the fault")
+
+
+def killed_services(month):
+    """Each service is killed and starts again, four times."""
+    with Load(month):
+        for _ in range(4):
+            for name in SERVICES:
+                month.product.kill_service(name)
+                month.product.start([name])
+
+
+def silent_database(month):
+    """PostgreSQL stands still. Reports are accepted meanwhile."""
+    month.product.postgres.signal_all(signal.SIGSTOP)
+    try:
+        with Load(month):
+            time.sleep(35)
+    finally:
+        month.product.postgres.signal_all(signal.SIGCONT)
+
+
+def database_failover(month):
+    """PostgreSQL's machine is lost, and another one takes over its disk."""
+    with Load(month):
+        month.product.postgres.stop(signal.SIGQUIT)
+        time.sleep(25)
+        month.product.postgres.start()
+
+
+def full_database_disk(month):
+    postgres = month.product.postgres
+    postgres.disk.fill()
+    try:
+        with Load(month):
+            time.sleep(20)
+            postgres.disk.empty()
+            if postgres.process.poll() is not None:
+                postgres.start()
+    finally:
+        postgres.disk.empty()
+
+
+def full_builder_disks(month):
+    """The builders' disks are full. The upload of a build waits, and is built once there is space."""
+    tenant, app = month.tenants["south"], month.apps["south"][0]
+    disks = {}
+    for name in ("builder-1", "builder-2"):
+        month.product.stop_service(name)
+        disks[name] = Disk(month.folder / f"data-{name}", BUILDER_DISK_MEGABYTES)
+        month.product.start([name])
+    try:
+        for disk in disks.values():
+            disk.fill()
+        build = reports.Build(app, "1.0.90", str(100 + len(month.builds[app])), month.seed)
+        started = tenant.request("POST", "/v1/symbols?name=full", raw=build.dsym())
+        time.sleep(25)
+        state = tenant.request("GET", f"/v1/symbols/uploads/{started['id']}")
+        if state["status"] == "failed":
+            raise Failed(f"an upload failed because a builder's disk is full: {state}")
+    finally:
+        for disk in disks.values():
+            disk.empty()
+    releases.wait_built(tenant, started["id"], "the dSYM of the full disk")
+    for name, disk in disks.items():
+        month.product.stop_service(name)
+        disk.remove()
+        month.product.start([name])
+
+
+def bad_object_storage(month):
+    """Object storage is silent, away, slow, and refuses requests, one after another."""
+    proxy = month.product.objects.proxy
+    try:
+        with Load(month):
+            for mode, seconds in (("silent", 30), ("away", 20), ("slow", 15), ("refuse", 25)):
+                proxy.mode = mode
+                time.sleep(seconds)
+    finally:
+        proxy.mode = "pass"
+
+
+def broker_away(month):
+    """The broker ends and comes back. Senders get 503 until it does."""
+    with Load(month):
+        month.product.kafka.stop()
+        time.sleep(25)
+        month.product.kafka.start()

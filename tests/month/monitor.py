@@ -1,0 +1,92 @@
+"""Prometheus with the rules of deploy/observability, and a watcher of statements that wait for locks."""
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+from product import SERVICES
+from servers import AS_NOBODY, Failed, TOP, free_port, own_folder
+
+# A month is minutes long here.
+FOR = "10s"
+LOCK_SAMPLE_SECONDS, LOCK_SAMPLES = 3, 4
+
+
+class Prometheus:
+    """It stays at the real time. Without the program, alerts are not checked."""
+
+    def __init__(self, folder, admin_ports):
+        self.folder, self.port, self.process = own_folder(folder / "prometheus"), free_port(), None
+        self.checked_at = time.time()
+        self.is_there = shutil.which("prometheus") is not None
+        rules = (TOP / "deploy/observability/alerts.yaml").read_text()
+        self.rules = re.sub(r"^(\s+for:) \S+$", rf"\1 {FOR}", rules, flags=re.M)
+        targets = "".join(f"""
+  - job_name: unslide-{kind}
+    static_configs: [{{targets: [{", ".join(f'"127.0.0.1:{admin_ports[name]}"' for name in SERVICES if SERVICES[name] == kind)}]}}]"""
+                          for kind in dict.fromkeys(SERVICES.values()))
+        (self.folder / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s}}\nrule_files: [rules.yml]\nscrape_configs:{targets}\n")
+        self.write_rules(self.rules)
+
+    def write_rules(self, rules):
+        (self.folder / "rules.yml").write_text(rules)
+
+    def start(self):
+        if not self.is_there:
+            print("month: no prometheus (Debian's package prometheus): alerts are not checked", flush=True)
+            return
+        with open(self.folder.parent / "prometheus.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
+                 f"--web.listen-address=127.0.0.1:{self.port}", "--web.enable-lifecycle", "--log.level=warn"],
+                stdout=log, stderr=log, cwd=self.folder, **AS_NOBODY)
+
+    def reload(self, rules):
+        self.write_rules(rules)
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/-/reload", method="POST"), timeout=30).read()
+
+    def fired(self) -> set[str]:
+        """Returns the names of the alerts that fired since the last question."""
+        seconds = int(time.time() - self.checked_at) + 1
+        self.checked_at = time.time()
+        query = urllib.parse.quote(f'max by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{seconds}s]))')
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?query={query}", timeout=30) as answer:
+            return {one["metric"]["alertname"] for one in json.load(answer)["data"]["result"]}
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+
+class LockWatcher:
+    """Notes statements that wait for a lock of a table or row. It counts samples: the clock of the month jumps."""
+
+    def __init__(self, postgres):
+        self.postgres, self.seen, self.blocked, self.is_on = postgres, {}, [], True
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while True:
+            time.sleep(LOCK_SAMPLE_SECONDS)
+            try:
+                self.sample()
+            except (Failed, subprocess.SubprocessError):
+                self.seen = {}
+
+    def sample(self):
+        found = self.postgres.ask("SELECT pid || ' ' || extract(epoch FROM query_start), left(regexp_replace(query, '\\s+', ' ', 'g'), 120) "
+                                  "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event IN ('relation', 'tuple', 'transactionid')")
+        waiting = dict(line.split("|", 1) for line in found.stdout.splitlines() if "|" in line)
+        self.seen = {key: self.seen.get(key, 0) + 1 for key in waiting}
+        self.blocked += [waiting[key] for key, count in self.seen.items() if count == LOCK_SAMPLES]
+
+    def take(self) -> list[str]:
+        taken, self.blocked = self.blocked, []
+        return taken

@@ -1,0 +1,111 @@
+"""What operators do: a backup and its restore by the steps of docs/backup.md, rolling updates, the maintenance of a machine."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import privacy
+import releases
+from faults import Load
+from product import SERVICES
+from servers import Failed, TOP
+
+
+def dump_programs(major: int) -> Path | None:
+    """Returns the folder of a pg_dump that can read a server of this version."""
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if folder.parent.name.isdigit() and int(folder.parent.name) >= major and (folder / "pg_dump").exists():
+            return folder
+    return None
+
+
+def run(month, *command, path=None):
+    environment = os.environ | ({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    if ran.returncode != 0:
+        raise Failed(f"{command[0]}: {ran.stdout[-400:]}{ran.stderr[-400:]}")
+    return ran.stdout
+
+
+def back_up(month):
+    """Dumps the database, or copies its files while it runs if no pg_dump is as new as the server."""
+    postgres, month.backup = month.product.postgres, month.folder / "backup"
+    month.backed_up_on, month.erased_since_backup = month.day, []
+    with Load(month):
+        if path := dump_programs(int(postgres.version().split(".")[0])):
+            run(month, TOP / "deploy/backup/dump", postgres.url("postgres"), month.backup, path=path)
+        else:
+            copy_files(postgres, month.backup)
+
+
+def copy_files(postgres, backup):
+    label = backup.with_suffix(".label")
+    script = (f"SELECT pg_backup_start('month', true);\n\\! cp -a {postgres.data} {backup} 2>/dev/null\n"
+              f"\\o {label}\nSELECT labelfile FROM pg_backup_stop(false);\n")
+    ran = subprocess.run(["psql", postgres.url("postgres"), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align"], input=script,
+                         capture_output=True, text=True, timeout=300)
+    if ran.returncode != 0 or not label.stat().st_size:
+        raise Failed(f"the backup failed: {ran.stderr}")
+    shutil.rmtree(backup / "pg_wal")
+    subprocess.run(["cp", "-a", postgres.data / "pg_wal", backup / "pg_wal"], check=True)
+    (backup / "postmaster.pid").unlink(missing_ok=True)
+    shutil.copy(label, backup / "backup_label")
+
+
+def restore(month):
+    """Restores the backup. Indexers store again what came since."""
+    product = month.product
+    for name in [name for name in SERVICES if SERVICES[name] != "symbolizer"]:
+        product.stop_service(name)
+    if month.backup.is_file():
+        path = dump_programs(int(product.postgres.version().split(".")[0]))
+        run(month, TOP / "deploy/backup/restore", product.postgres.url("postgres", "postgres"), "restored", month.backup, path=path)
+        product.postgres.database = "restored"
+    else:
+        product.postgres.stop()
+        shutil.rmtree(product.postgres.data)
+        subprocess.run(["cp", "-a", month.backup, product.postgres.data], check=True)
+        product.postgres.start()
+    product.run("migrate", user="postgres")
+    for kind in ("builder", "indexer", "api"):
+        product.start([name for name in SERVICES if SERVICES[name] == kind])
+    # Step 4: symbols without a row are uploaded again, and files without a row deleted.
+    for tenant in month.tenants.values():
+        for app in month.apps[tenant.slug]:
+            for build in month.builds[app]:
+                if build.released_at >= month.backed_up_on and build.has_symbols:
+                    releases.upload(month, tenant, build)
+    month.settle()
+    delete_files_without_row(month)
+    # Step 6.
+    privacy.erase(month, month.erased_since_backup)
+
+
+def delete_files_without_row(month):
+    for line in month.product.run("fsck", check=False).stdout.splitlines():
+        if line.startswith("file without row"):
+            for file in (month.product.objects.folder / "s3/unslide").rglob("*"):
+                if file.is_file() and str(file).split("s3/unslide/")[1] in line:
+                    file.unlink()
+
+
+def rolling_update(month):
+    """Each service is replaced while reports come. With `--upgrade-from` all began with that program, and this one's migrations come first."""
+    product = month.product
+    if product.next_program:
+        product.program = product.install(product.next_program, "unslide-next")
+        product.next_program = None
+    with Load(month):
+        product.run("migrate", "--topics", user="postgres")
+        for name in SERVICES:
+            product.stop_service(name)
+            product.start([name])
+
+
+def restart(month):
+    """Everything stops in order and starts again with its data, as after the maintenance of a machine."""
+    month.product.stop()
+    month.product.stop_servers()
+    month.product.start_servers()
+    month.product.start()

@@ -1,0 +1,168 @@
+"""Planted faults: each must break its promise, and the promise must hold again once the fault is taken away."""
+
+import re
+import threading
+import time
+from contextlib import contextmanager
+
+import privacy
+import promises
+
+
+@contextmanager
+def lost_record(month):
+    """A stored report is lost."""
+    tenant = month.tenants["north"]
+    id = next(iter(tenant.reports))
+    month.product.sql(f"CREATE TABLE planted AS SELECT * FROM reports WHERE report_id = '{id}'; SET session_replication_role = replica; "
+                      f"DELETE FROM reports WHERE report_id = '{id}'")
+    yield
+    month.product.sql("SET session_replication_role = replica; INSERT INTO reports SELECT * FROM planted; DROP TABLE planted")
+
+
+@contextmanager
+def doubled_count(month):
+    """A report is counted twice in its version's day."""
+    where = "WHERE ctid = (SELECT ctid FROM app_days WHERE reports > 0 LIMIT 1)"
+    row = month.product.sql(f"UPDATE app_days SET reports = reports + 1 {where} RETURNING tenant, app, version, day")
+    tenant, app, version, day = row.split("|")
+    yield
+    month.product.sql(f"UPDATE app_days SET reports = reports - 1 WHERE (tenant, app, version, day) = ('{tenant}', '{app}', '{version}', '{day}')")
+
+
+def marker(month):
+    tenant = month.tenants["north"]
+    if not tenant.erased:
+        privacy.erase_person(month)
+    return f"marker-{next(iter(tenant.erased))}"
+
+
+@contextmanager
+def marker_in_table(month):
+    """A table keeps the marker of a person who was erased."""
+    month.product.sql(f"CREATE TABLE planted AS SELECT '{marker(month)}' AS text")
+    yield
+    month.product.sql("DROP TABLE planted")
+
+
+@contextmanager
+def marker_in_log(month):
+    """A log has the marker of a person who was erased."""
+    log = month.folder / "planted.log"
+    log.write_text(marker(month))
+    yield
+    log.unlink()
+
+
+@contextmanager
+def marker_in_object(month):
+    """An object has the marker of a person who was erased."""
+    file = month.product.objects.folder / "s3/unslide/planted"
+    file.write_text(marker(month))
+    yield
+    file.unlink()
+
+
+@contextmanager
+def migration_that_locks(month):
+    """A statement holds the lock of a table for half a minute while reports are stored."""
+    hold = threading.Thread(target=month.product.sql, args=("BEGIN; LOCK TABLE reports IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(25); COMMIT",))
+    hold.start()
+    time.sleep(1)
+    month.send_one()
+    hold.join()
+    yield
+    month.settle()
+
+
+@contextmanager
+def doubled_outcome(month):
+    """A record is published twice. A topic cannot be mended: this comes last."""
+    from confluent_kafka import Consumer, Producer
+
+    kafka = {"bootstrap.servers": month.product.kafka.bootstrap}
+    consumer = Consumer(kafka | {"group.id": "planted", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["crash.symbolicated"])
+    record = next(record for record in iter(lambda: consumer.poll(60), None) if not record.error())
+    consumer.close()
+    producer = Producer(kafka)
+    producer.produce(record.topic(), record.value(), key=record.key(), headers=record.headers(), partition=record.partition())
+    producer.flush(60)
+    yield
+
+
+@contextmanager
+def ended_service(month):
+    """A service ends by itself."""
+    month.product.services["symbolizer-2"].kill()
+    month.product.services["symbolizer-2"].wait()
+    yield
+    month.product.start(["symbolizer-2"])
+
+
+@contextmanager
+def lost_object(month):
+    """Object storage loses a file."""
+    files = sorted((month.product.objects.folder / "s3/unslide").rglob("*"), key=lambda file: -file.stat().st_size)
+    file = next(file for file in files if file.is_file())
+    content = file.read_bytes()
+    file.unlink()
+    yield
+    file.write_bytes(content)
+    file.chmod(0o666)
+
+
+@contextmanager
+def silent_alert(month):
+    """The rules lack the alert for a dependency that is away."""
+    rules = month.prometheus.rules
+    month.prometheus.reload(re.sub(r"      - alert: UnslideDependencyAway\n(?:        .*\n)+", "", rules))
+    month.product.objects.proxy.mode = "refuse"
+    time.sleep(40)
+    month.product.objects.proxy.mode = "pass"
+    month.must_fire = {"UnslideDependencyAway"}
+    yield
+    month.prometheus.reload(rules)
+    month.must_fire = set()
+    time.sleep(20)
+    month.prometheus.fired()
+
+
+@contextmanager
+def false_alert(month):
+    """An alert fires for nothing that happened."""
+    month.prometheus.reload(month.prometheus.rules + "      - alert: Planted\n        expr: vector(1)\n")
+    time.sleep(8)
+    yield
+    month.prometheus.reload(month.prometheus.rules)
+    time.sleep(8)
+    month.prometheus.fired()
+
+
+# The promise that each breaks.
+PLANTS = {
+    lost_record: promises.stored_once, doubled_count: promises.figures_agree,
+    marker_in_table: promises.nothing_of_the_erased, marker_in_log: promises.nothing_of_the_erased,
+    marker_in_object: promises.nothing_of_the_erased, migration_that_locks: promises.nothing_blocked,
+    ended_service: promises.nothing_ended, lost_object: promises.servers_agree,
+    silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit, doubled_outcome: promises.audited,
+}
+STAYS = {doubled_outcome}
+
+
+def run(month, wanted: str):
+    """Plants a fault, or all, into a product of one day. Returns whether each was seen, and gone afterwards."""
+    outcomes = []
+    for plant, promise in PLANTS.items():
+        name = plant.__name__.replace("_", "-")
+        if wanted not in ("all", name):
+            continue
+        with plant(month):
+            broken = promise(month)
+        after = None if plant in STAYS else promise(month)
+        outcomes.append((name, promise.__doc__.rstrip("."), broken, after))
+        print(f"{name}: {f'seen: {broken}' if broken else 'NOT SEEN'}{f'; STAYS: {after}' if after else ''}", flush=True)
+    print("\n| planted fault | promise | seen | gone afterwards |\n|---|---|---|---|")
+    for name, promise, broken, after in outcomes:
+        print(f"| {name} | {promise} | {'yes' if broken else 'NO'} | {'NO' if after else 'yes'} |")
+    return bool(outcomes) and all(broken and not after for _, _, broken, after in outcomes)

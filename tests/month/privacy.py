@@ -1,0 +1,55 @@
+"""Erasures: of a person, of what came with a leaked key, of a tenant."""
+
+import json
+from datetime import timedelta
+
+import reports
+
+
+def to_text(moment):
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def erase_person(month):
+    """A person of each tenant is erased: their reports and sessions, everywhere."""
+    persons = [(tenant, month.people(tenant)[0]) for tenant in month.tenants.values()]
+    erase(month, persons)
+    for tenant, person in persons:
+        tenant.erased.add(person)
+        tenant.reports = {id: one for id, one in tenant.reports.items() if one["person"] != person}
+    month.erased_since_backup += persons
+
+
+def erase(month, persons):
+    asked = [(tenant, person, tenant.request("POST", "/v1/person-erasures", body={"kind": "user", "id": person})["id"]) for tenant, person in persons]
+    for tenant, person, id in asked:
+        month.wait_until(f"the erasure of {person} is done",
+                         lambda: tenant.request("GET", f"/v1/person-erasures/{id}")["state"] == "done", seconds=240)
+
+
+def leaked_key(month):
+    """A public key leaks: someone sends with it, it is closed, and what came with it is erased."""
+    tenant, app = month.tenants["south"], month.apps["south"][0]
+    key = tenant.request("POST", "/v1/public-keys", body={"name": "leaked", "apps": [app]})
+    month.settle()
+    before, began = set(tenant.reports), month.clock.now() - timedelta(minutes=5)
+    sent = [reports.crash(month.builds[app][-1], month.seed, month.clock.now(), f"stranger-{n}") for n in range(40)]
+    tenant.send_as_app(json.dumps(sent).encode(), key=key["key"])
+    for one in sent:
+        tenant.request("GET", f"/v1/reports/{one['report']['id'].lower()}?wait=30s")
+    tenant.request("PATCH", f"/v1/public-keys/{key['id']}", body={"state": "closed"})
+    tenant.request("POST", f"/v1/public-keys/{key['id']}/erasures", body={
+        "from": to_text(began), "to": to_text(month.clock.now() + timedelta(minutes=5))})
+    month.wait_until("the reports of the leaked key are gone",
+                     lambda: {one["id"] for one in tenant.pages(f"/v1/reports?app={app}")} <= before, seconds=240)
+
+
+def delete_tenant(month):
+    tenant = month.tenants.pop("west")
+    month.product.run("tenant", "delete", "west", "--yes")
+    month.deleted.append(tenant)
+
+    def is_gone():
+        shown = month.product.run("tenant", "show", "west", check=False)
+        return '"deleted"' in shown.stdout or "does not exist" in shown.stderr
+    month.wait_until("nothing of the deleted tenant is left", is_gone, seconds=300)

@@ -1,0 +1,98 @@
+"""What has to hold each day. A promise returns None, or says how it is broken."""
+
+import re
+import subprocess
+
+from events import LASTING
+
+PEOPLE = 25
+
+
+def stored_once(month):
+    """Each report that was sent is listed once, and no other is."""
+    for tenant in month.tenants.values():
+        listed = [one["id"] for one in tenant.pages("/v1/reports")]
+        if sorted(listed) != sorted(tenant.reports):
+            lost, more = set(tenant.reports) - set(listed), set(listed) - set(tenant.reports)
+            kinds = sorted({tenant.reports[id]["kind"] for id in lost})
+            return (f"{tenant.slug}: {len(lost)} are missing {kinds}, {len(more)} are not known, "
+                    f"{len(listed) - len(set(listed))} are doubled")
+    return None
+
+
+def figures_agree(month):
+    """The counts of versions and of groups equal what was sent."""
+    for tenant in month.tenants.values():
+        for app in month.apps[tenant.slug]:
+            sent = [one for one in tenant.reports.values() if one["app"] == app]
+            versions = {one["version"]: one["reports"] for one in tenant.pages(f"/v1/apps/{app}/versions") if one["reports"]}
+            expected = {}
+            for one in sent:
+                expected[one["version"]] = expected.get(one["version"], 0) + 1
+            if versions != expected:
+                return f"{app}: the page says {versions}, sent were {expected}"
+            counted = sum(one["reports"] for one in tenant.pages(f"/v1/groups?app={app}"))
+            if counted != len(sent):
+                return f"{app}: its groups count {counted} reports, sent were {len(sent)}"
+    return None
+
+
+def audited(month):
+    """`unslide audit` finds one outcome for each record."""
+    ran = month.product.run("audit", check=False)
+    return None if ran.returncode == 0 else f"exit code {ran.returncode}: {ran.stdout[-600:]}{ran.stderr[-300:]}"
+
+
+def nothing_of_the_erased(month):
+    """No table, log or file has the marker of a person who was erased, or of a deleted tenant's people."""
+    markers = [person for tenant in [*month.tenants.values(), *month.deleted] for person in tenant.erased]
+    markers += [f"{tenant.slug}-p{n}" for tenant in month.deleted for n in range(PEOPLE)]
+    if not markers:
+        return None
+    pattern = "|".join(rf"(marker-)?{re.escape(marker)}" for marker in markers)
+    tables = month.product.sql("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace").split()
+    places = [(table, month.product.sql(f"SELECT string_agg(row::text, ' ') FROM {table} row WHERE row::text ~ $pattern${pattern}$pattern$"))
+              for table in tables]
+    places += [(log.name, log.read_text(errors="replace")) for log in month.folder.glob("*.log")]
+    for place, text in places:
+        found = re.search(rf"({pattern})(?![0-9])", text)
+        if found:
+            return f"{place} has {text[max(0, found.start() - 80):found.end() + 40]!r}"
+    objects = subprocess.run(["grep", "--recursive", "--text", "--files-with-matches", "--extended-regexp", rf"({pattern})([^0-9]|$)",
+                              month.product.objects.folder], capture_output=True, text=True)
+    return f"object storage has {objects.stdout.splitlines()[0]}" if objects.stdout else None
+
+
+def nothing_ended(month):
+    """No process ended by itself."""
+    dead = month.product.dead()
+    return f"ended: {', '.join(dead)}" if dead else None
+
+
+def servers_agree(month):
+    """`unslide fsck` finds no disagreement."""
+    ran = month.product.run("fsck", check=False)
+    return None if ran.returncode == 0 else f"exit code {ran.returncode}: {ran.stdout[-600:]}{ran.stderr[-300:]}"
+
+
+def nothing_blocked(month):
+    """No statement waits ten seconds for a lock."""
+    blocked = month.locks.take()
+    return f"waited: {blocked[:3]}" if blocked else None
+
+
+def alerts_fit(month):
+    """The alerts of the events fired, and no others."""
+    if not month.prometheus.process:
+        return None
+    fired = month.prometheus.fired()
+    silent = month.must_fire - fired
+    # What fired yesterday may take its time to end, and what has long windows goes on.
+    wrong = fired - month.must_fire - month.may_fire - month.may_last
+    month.may_last = month.must_fire | month.may_fire | (month.may_last & LASTING)
+    parts = [f"did not fire: {sorted(silent)}" if silent else "", f"fired: {sorted(wrong)}" if wrong else ""]
+    return "; ".join(filter(None, parts)) or None
+
+
+PROMISES = {function.__doc__.rstrip("."): function for function in
+            [stored_once, figures_agree, audited, nothing_of_the_erased, nothing_ended, servers_agree, nothing_blocked, alerts_fit]}

@@ -1,0 +1,58 @@
+"""A tenant with the key that may do everything, and what it was sent."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+
+from servers import Failed
+
+RETRIES = 200
+
+
+def send(request: urllib.request.Request, timeout=90) -> bytes:
+    """Sends a request until it is taken, as clients do: a server that is away or busy is asked again."""
+    for _ in range(RETRIES):
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code not in (429, 503):
+                raise Failed(f"{request.method} {request.selector}: {error.code} {error.read()[:400]!r}") from error
+            time.sleep(min(int(error.headers.get("retry-after", "1")), 5))
+        except OSError:
+            time.sleep(0.5)
+    raise Failed(f"{request.method} {request.selector}: still refused after {RETRIES} tries")
+
+
+class Tenant:
+    def __init__(self, slug: str, base: str, key: str):
+        self.slug, self.base, self.key = slug, base, key
+        # By report id: app, version, person, kind.
+        self.reports: dict[str, dict] = {}
+        self.erased: set[str] = set()
+        self.public_key = None
+
+    def request(self, method: str, path: str, body=None, raw: bytes | None = None):
+        headers = {"authorization": f"Bearer {self.key}"}
+        data = raw
+        if body is not None:
+            data, headers["content-type"] = json.dumps(body).encode(), "application/json"
+        content = send(urllib.request.Request(self.base + path, data=data, headers=headers, method=method))
+        return json.loads(content) if content else None
+
+    def send_as_app(self, body: bytes, content_type="application/json", key=None):
+        """Sends reports as an app does, with a public key in the path."""
+        path = f"{self.base}/i/{key or self.public_key}"
+        return send(urllib.request.Request(path, data=body, headers={"content-type": content_type, "accept": "application/json"}, method="POST"))
+
+    def pages(self, path: str, limit=200):
+        """Yields the items of all pages of a list."""
+        cursor, separator = None, "&" if "?" in path else "?"
+        while True:
+            more = f"&cursor={cursor}" if cursor else ""
+            page = self.request("GET", f"{path}{separator}limit={limit}{more}")
+            yield from page["items"]
+            cursor = page.get("next_cursor") or page.get("next")
+            if not cursor:
+                return
