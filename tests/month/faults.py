@@ -15,7 +15,7 @@ BUILDER_DISK_MEGABYTES = 64
 
 
 class Load:
-    """Sends batches in the background while a fault lasts. A batch that no try gets through fails the event."""
+    """An app that sends reports while a fault lasts. A report that no try gets through fails the event."""
 
     def __init__(self, month):
         self.month, self.is_on, self.error, self.batches = month, True, None, 0
@@ -27,7 +27,7 @@ class Load:
             tenant = seed.choice(list(self.month.tenants.values()))
             build = self.month.builds[seed.choice(self.month.apps[tenant.slug])][-1]
             try:
-                senders.send_lines(self.month, tenant, build)
+                senders.send_as_app(self.month, tenant, build)
                 self.batches += 1
             except Failed as error:
                 self.error = error
@@ -57,34 +57,41 @@ def killed_services(month):
 
 
 def silent_database(month):
-    """PostgreSQL stands still. Reports are accepted meanwhile."""
-    month.product.postgres.signal_all(signal.SIGSTOP)
-    try:
-        with Load(month):
-            time.sleep(35)
-    finally:
+    """PostgreSQL stands still. Reports of apps are accepted meanwhile."""
+    with Load(month) as load:
+        month.product.postgres.signal_all(signal.SIGSTOP)
+        before = load.batches
+        time.sleep(35)
+        during = load.batches - before
         month.product.postgres.signal_all(signal.SIGCONT)
+    expect_accepted(during, "while PostgreSQL was silent")
 
 
 def database_failover(month):
-    """PostgreSQL's machine is lost, and another one takes over its disk."""
-    with Load(month):
+    """PostgreSQL's machine is lost, and another one takes over its disk. Reports of apps are accepted meanwhile."""
+    with Load(month) as load:
         month.product.postgres.stop(signal.SIGQUIT)
+        before = load.batches
         time.sleep(25)
+        during = load.batches - before
         month.product.postgres.start()
+    expect_accepted(during, "while PostgreSQL was away")
+
+
+def expect_accepted(batches, when):
+    if not batches:
+        raise Failed(f"no report of an app was accepted {when}")
 
 
 def full_database_disk(month):
+    """No byte can be written to the database's disk for a while."""
     postgres = month.product.postgres
-    postgres.disk.fill()
-    try:
-        with Load(month):
-            time.sleep(20)
-            postgres.disk.empty()
-            if postgres.process.poll() is not None:
-                postgres.start()
-    finally:
+    with Load(month):
+        postgres.disk.fill()
+        time.sleep(20)
         postgres.disk.empty()
+        if postgres.process.poll() is not None:
+            postgres.start()
 
 
 def full_builder_disks(month):
@@ -117,12 +124,10 @@ def full_builder_disks(month):
 def bad_object_storage(month):
     """Object storage is silent, away, slow, and refuses requests, one after another."""
     proxy = month.product.objects.proxy
-    try:
-        with Load(month):
-            for mode, seconds in (("silent", 30), ("away", 20), ("slow", 15), ("refuse", 25)):
-                proxy.mode = mode
-                time.sleep(seconds)
-    finally:
+    with Load(month):
+        for mode, seconds in (("silent", 30), ("away", 20), ("slow", 15), ("refuse", 25)):
+            proxy.mode = mode
+            time.sleep(seconds)
         proxy.mode = "pass"
 
 

@@ -2,13 +2,12 @@
 
 import argparse
 import os
-import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,104 +16,78 @@ import senders
 from clock import Clock
 from events import EVENTS
 from monitor import LockWatcher, Prometheus
-from product import Product
-from promises import PEOPLE, PROMISES
+from promises import PROMISES
 from servers import Failed, own_folder
-from tenants import Tenant
+from world import World
 
 WHOLE_DAYS, SHORT_DAYS = 30, 6
 # The store asks PostgreSQL for the time once a minute.
 CLOCK_SECONDS = 62
 APPS = {"north": ["com.example.north", "com.example.north.beta"], "south": ["com.example.south"], "west": ["com.example.west"]}
-SCOPES = "symbols:write,symbols:read,reports:write,reports:read,tenant:admin"
 
 
-class Month:
+class Month(World):
     def __init__(self, folder: Path, arguments):
-        self.folder, self.day = folder, 0
-        self.days = 1 if arguments.plant else SHORT_DAYS if arguments.short else WHOLE_DAYS
+        self.only = arguments.only.split(",") if arguments.only else []
+        self.days = 1 if arguments.plant else 2 if self.only else SHORT_DAYS if arguments.short else WHOLE_DAYS
         self.is_whole = self.days == WHOLE_DAYS
-        self.seed = random.Random(arguments.seed)
-        # Share of the reports of a batch.
-        self.share = 1.0 if self.is_whole else 0.5
-        self.clock = Clock(folder, self.days)
+        program = Path(os.environ["UNSLIDE_BIN"])
         is_oldest = {"oldest": True, "newest": False}.get(arguments.postgres, arguments.seed % 2 == 0)
-        self.product = Product(folder, arguments.upgrade_from or Path(os.environ["UNSLIDE_BIN"]), self.clock, is_oldest)
-        self.product.next_program = Path(os.environ["UNSLIDE_BIN"]) if arguments.upgrade_from else None
+        super().__init__(folder, APPS, arguments.seed, Clock(folder, self.days), arguments.upgrade_from or program, is_oldest)
+        self.share = 1.0 if self.is_whole else World.share
+        self.product.next_program = program if arguments.upgrade_from else None
         self.prometheus = Prometheus(folder, self.product.admin_ports)
-        self.apps, self.builds = APPS, {app: [] for apps in APPS.values() for app in apps}
-        self.tenants, self.deleted, self.promises, self.memory = {}, [], [], []
+        self.promises, self.memory = [], []
         self.must_fire, self.may_fire, self.may_last = set(), set(), set()
-        self.erased_since_backup = []
 
     def begin(self):
-        self.product.begin()
-        self.product.start()
+        super().begin()
         self.prometheus.start()
         self.locks = LockWatcher(self.product.postgres)
-        base = f"http://127.0.0.1:{self.product.api_port}"
-        for slug in APPS:
-            self.product.run("tenant", "create", slug)
-            made = self.product.run("key", "create", "--tenant", slug, "--name", "all", "--scope", SCOPES)
-            tenant = self.tenants[slug] = Tenant(slug, base, re.search(r"unslide_\S+", made.stdout)[0])
-            tenant.public_key = tenant.request("POST", "/v1/public-keys", body={"name": "apps", "apps": APPS[slug]})["key"]
-
-    def people(self, tenant):
-        return [person for person in (f"{tenant.slug}-p{n}" for n in range(PEOPLE)) if person not in tenant.erased]
-
-    def send_one(self):
-        """Sends some reports of one build."""
-        senders.send_lines(self, self.tenants["north"], self.builds[APPS["north"][0]][-1])
-
-    def wait_until(self, what, condition, seconds=120):
-        """Waits for a promise. Its condition returns something true once it holds."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if condition():
-                return
-            time.sleep(1)
-        raise Failed(f"after {seconds} s it does not hold that {what}")
-
-    def settle(self):
-        """Waits until each report that was sent is stored."""
-        for tenant in self.tenants.values():
-            self.wait_until(f"all reports of {tenant.slug} are stored",
-                            lambda: not set(tenant.reports) - {one["id"] for one in tenant.pages("/v1/reports")})
 
     def step(self, name, function):
         """Runs an event or a part of the day. A broken one is noted, and the month goes on."""
         began = time.monotonic()
         try:
             function(self)
-        except Failed as error:
-            self.promises.append((self.day, name, str(error)))
-            print(f"day {self.day}: BROKEN: {name}: {error}", flush=True)
+        # A fault of the month itself is one as well, and the days after it still show something.
+        except Exception as error:
+            traceback.print_exc()
+            self.promises.append((self.day, name, str(error) or repr(error)))
+            print(f"day {self.day}: BROKEN: {name}: {error!r}", flush=True)
         print(f"day {self.day}: {name}, {time.monotonic() - began:.0f} s", flush=True)
 
     def check(self):
         for name, promise in PROMISES.items():
             try:
                 broken = promise(self)
-            except (Failed, subprocess.SubprocessError) as error:
+            except (Failed, OSError, subprocess.SubprocessError) as error:
                 broken = str(error)
             self.promises.append((self.day, name, broken))
             if broken:
                 print(f"day {self.day}: BROKEN: {name}: {broken}", flush=True)
         self.memory.append(self.product.memory())
 
+    def events(self):
+        """Returns the events of the day."""
+        if self.only and self.day:
+            return [event for event in EVENTS if event.run.__name__ in self.only]
+        return [event for event in EVENTS if (event.day if self.is_whole else event.short_day) == self.day]
+
     def run(self):
         for self.day in range(self.days):
-            events = [event for event in EVENTS if (event.day if self.is_whole else event.short_day) == self.day]
+            events = self.events()
             self.must_fire = set().union(*(event.must for event in events))
             self.may_fire = set().union(*(event.may for event in events))
             for event in events:
                 self.step(event.name(), event.run)
             self.step("reports of the day", senders.send_day)
-            self.step("all are stored", Month.settle)
+            self.step("all are stored", World.settle)
             self.clock.advance(timedelta(days=1))
             moved = time.monotonic()
             self.check()
-            time.sleep(max(0, moved + CLOCK_SECONDS - time.monotonic()))
+            if self.day + 1 < self.days:
+                time.sleep(max(0, moved + CLOCK_SECONDS - time.monotonic()))
 
     def print_tables(self):
         print("\n| promise | days kept | days broken |\n|---|---|---|")
@@ -134,6 +107,7 @@ def parse():
     parser.add_argument("--short", action="store_true", help=f"{SHORT_DAYS} days instead of {WHOLE_DAYS}")
     parser.add_argument("--keep", action="store_true", help="keep the folder with data and logs")
     parser.add_argument("--postgres", choices=["oldest", "newest"], help="the version; without it an even seed takes the oldest")
+    parser.add_argument("--only", metavar="EVENT,…", help="two days: these events on the second, such as back_up,restore")
     parser.add_argument("--upgrade-from", type=Path, metavar="BINARY", help="begin with an older program, and update it under load")
     names = ["all", *(plant.__name__.replace("_", "-") for plant in plants.PLANTS)]
     parser.add_argument("--plant", choices=names, help="plant a fault, or all, and show that the promise breaks")

@@ -31,7 +31,7 @@ class Prometheus:
     static_configs: [{{targets: [{", ".join(f'"127.0.0.1:{admin_ports[name]}"' for name in SERVICES if SERVICES[name] == kind)}]}}]"""
                           for kind in dict.fromkeys(SERVICES.values()))
         (self.folder / "prometheus.yml").write_text(
-            f"global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s}}\nrule_files: [rules.yml]\nscrape_configs:{targets}\n")
+            f"global: {{scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 2s}}\nrule_files: [rules.yml]\nscrape_configs:{targets}\n")
         self.write_rules(self.rules)
 
     def write_rules(self, rules):

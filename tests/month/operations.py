@@ -9,7 +9,7 @@ import privacy
 import releases
 from faults import Load
 from product import SERVICES
-from servers import Failed, TOP
+from servers import NOBODY, Failed, TOP
 
 
 def dump_programs(major: int) -> Path | None:
@@ -51,6 +51,7 @@ def copy_files(postgres, backup):
     subprocess.run(["cp", "-a", postgres.data / "pg_wal", backup / "pg_wal"], check=True)
     (backup / "postmaster.pid").unlink(missing_ok=True)
     shutil.copy(label, backup / "backup_label")
+    os.chown(backup / "backup_label", NOBODY, NOBODY)
 
 
 def restore(month):

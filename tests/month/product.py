@@ -29,6 +29,9 @@ class Product:
         self.api_port = free_port()
         self.services: dict[str, subprocess.Popen] = {}
 
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self.api_port}"
+
     def install(self, program: Path, name: str) -> Path:
         """Copies a program to where the services' user can run it."""
         copy = self.folder / name

@@ -4,8 +4,7 @@ import re
 import subprocess
 
 from events import LASTING
-
-PEOPLE = 25
+from world import PEOPLE
 
 
 def stored_once(month):

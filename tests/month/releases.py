@@ -63,8 +63,7 @@ def late_dsyms(month):
 
     def is_right(id, kind):
         # An error of JavaScript may wait for the dSYM and for the source map.
-        revision = tenant.request("GET", f"/v1/reports/{id}")["symbolication"]["revision"]
-        return revision in ((2, 3) if kind == "javascript" else (2,))
+        return tenant.revision(id) in ((2, 3) if kind == "javascript" else (2,))
     month.wait_until("each report of 1.1 has a second revision", lambda: all(is_right(*one) for one in waited))
 
 

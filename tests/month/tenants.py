@@ -10,12 +10,12 @@ from servers import Failed
 RETRIES = 200
 
 
-def send(request: urllib.request.Request, timeout=90) -> bytes:
-    """Sends a request until it is taken, as clients do: a server that is away or busy is asked again."""
+def send(request: urllib.request.Request, timeout=90):
+    """Sends a request until it is taken, as clients do: a server that is away or busy is asked again. Returns the body and the headers."""
     for _ in range(RETRIES):
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return answer.read()
+                return answer.read(), answer.headers
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503):
                 raise Failed(f"{request.method} {request.selector}: {error.code} {error.read()[:400]!r}") from error
@@ -38,8 +38,12 @@ class Tenant:
         data = raw
         if body is not None:
             data, headers["content-type"] = json.dumps(body).encode(), "application/json"
-        content = send(urllib.request.Request(self.base + path, data=data, headers=headers, method=method))
+        content, _ = send(urllib.request.Request(self.base + path, data=data, headers=headers, method=method))
         return json.loads(content) if content else None
+
+    def revision(self, id: str) -> int:
+        request = urllib.request.Request(f"{self.base}/v1/reports/{id}", headers={"authorization": f"Bearer {self.key}"}, method="GET")
+        return int(send(request)[1]["x-report-revision"])
 
     def send_as_app(self, body: bytes, content_type="application/json", key=None):
         """Sends reports as an app does, with a public key in the path."""
