@@ -115,7 +115,11 @@ def main():
     arguments = parser.parse_args()
     if arguments.make:
         run(HERE / arguments.make, is_new=True)
-    wrong = [f"{kept.name}: {what}" for kept in sorted(HERE.iterdir()) if (kept / "facts.json").exists() for what in run(kept, is_new=False)]
+    releases_kept = sorted(facts.parent for facts in HERE.glob("*/facts.json"))
+    if not releases_kept:
+        print("check-compat: nothing is kept yet: --make RELEASE")
+        return
+    wrong = [f"{kept.name}: {what}" for kept in releases_kept for what in run(kept, is_new=False)]
     for what in wrong:
         print(f"check-compat: {what}", file=sys.stderr)
     print(f"check-compat: {'opened, all as it was' if not wrong else 'failed'}")

@@ -41,7 +41,7 @@ EVENTS = [
     Event(bad_object_storage, 13, 3, must=AWAY, may={"UnslideSymbolsCanNotBeFetched", "UnslideObjectsRefused", "UnslideNotReady"} | LASTING),
     Event(erase_person, 14, 3),
     Event(broker_away, 16, 3, must=AWAY, may=STARTS | LASTING),
-    Event(leaked_key, 17, 5),
+    Event(leaked_key, 17, 3),
     Event(full_builder_disks, 18, 4, may=STARTS | LASTING | {"UnslideJobsStall"}),
     Event(restore, 20, 4, may=STARTS | LASTING),
     Event(database_failover, 21, 4, must=AWAY, may=STARTS | LASTING),

@@ -27,7 +27,8 @@ def ips(build: Build, seed: random.Random, at: datetime) -> tuple[str, bytes]:
     frames = [{"imageIndex": 0, "imageOffset": offset} for offset in OFFSETS] + [{"imageIndex": 1, "imageOffset": SYSTEM["offset"]}]
     body = {
         "procName": "Cafe", "pid": 734, "cpuType": "ARM-64", "faultingThread": 0, "incident": incident, "captureTime": when,
-        "crashReporterKey": uuid.UUID(int=seed.getrandbits(128)).hex, "modelCode": "iPhone16,1", "osVersion": {"train": "iPhone OS 18.1", "build": "22B83"},
+        "crashReporterKey": uuid.UUID(int=seed.getrandbits(128)).hex, "modelCode": "iPhone16,1",
+        "osVersion": {"train": "iPhone OS 18.1", "build": "22B83"},
         "bundleInfo": {"CFBundleIdentifier": build.app, "CFBundleShortVersionString": build.version, "CFBundleVersion": build.number},
         "exception": {"type": "EXC_BAD_ACCESS", "signal": "SIGSEGV", "codes": "0x0000000000000001, 0x0000000000000000", "rawCodes": [1, 0]},
         "threads": [{"id": 1, "triggered": True, "queue": "com.apple.main-thread", "frames": frames}],
@@ -43,6 +44,7 @@ def crash_text(build: Build, seed: random.Random, at: datetime) -> tuple[str, by
     """Returns a crash log as text and its id."""
     incident = new_id(seed)
     frames = "\n".join(f"{number}   Cafe               0x{LOAD + offset:016x} 0x{LOAD:x} + {offset}" for number, offset in enumerate(OFFSETS))
+    identity = build.debug_id.replace("-", "").lower()
     return incident.lower(), f"""Incident Identifier: {incident}
 CrashReporter Key:   {uuid.UUID(int=seed.getrandbits(128)).hex}01234567
 Hardware Model:      iPhone16,1
@@ -66,7 +68,7 @@ Thread 0 Crashed:
 {frames}
 
 Binary Images:
-       0x{LOAD:x} -        0x{LOAD + SIZE - 1:x} Cafe arm64  <{build.debug_id.replace("-", "").lower()}> /private/var/containers/Bundle/Application/1/Cafe.app/Cafe
+       0x{LOAD:x} -        0x{LOAD + SIZE - 1:x} Cafe arm64  <{identity}> /private/var/containers/Bundle/Application/1/Cafe.app/Cafe
 
 EOF
 """.encode()

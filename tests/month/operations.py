@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import privacy
 import releases
 from faults import Load
 from product import SERVICES
@@ -31,7 +30,7 @@ def run(month, *command, path=None):
 def back_up(month):
     """Dumps the database, or copies its files while it runs if no pg_dump is as new as the server."""
     postgres, month.backup = month.product.postgres, month.folder / "backup"
-    month.backed_up_on, month.erased_since_backup = month.day, []
+    month.backed_up_on, month.repeat_after_restore = month.day, []
     with Load(month):
         if path := dump_programs(int(postgres.version().split(".")[0])):
             run(month, TOP / "deploy/backup/dump", postgres.url("postgres"), month.backup, path=path)
@@ -80,7 +79,8 @@ def restore(month):
     month.settle()
     delete_files_without_row(month)
     # Step 6.
-    privacy.erase(month, month.erased_since_backup)
+    for repeat in month.repeat_after_restore:
+        repeat()
 
 
 def delete_files_without_row(month):

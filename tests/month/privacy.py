@@ -17,7 +17,7 @@ def erase_person(month):
     for tenant, person in persons:
         tenant.erased.add(person)
         tenant.reports = {id: one for id, one in tenant.reports.items() if one["person"] != person}
-    month.erased_since_backup += persons
+    month.repeat_after_restore.append(lambda: erase(month, persons))
 
 
 def erase(month, persons):
@@ -30,18 +30,23 @@ def erase(month, persons):
 def leaked_key(month):
     """A public key leaks: someone sends with it, it is closed, and what came with it is erased."""
     tenant, app = month.tenants["south"], month.apps["south"][0]
-    key = tenant.request("POST", "/v1/public-keys", body={"name": "leaked", "apps": [app]})
+    key = tenant.other_public_key
     month.settle()
-    before, began = set(tenant.reports), month.clock.now() - timedelta(minutes=5)
+    began = month.clock.now() - timedelta(minutes=5)
     sent = [reports.crash(month.builds[app][-1], month.seed, month.clock.now(), f"stranger-{n}") for n in range(40)]
     tenant.send_as_app(json.dumps(sent).encode(), key=key["key"])
     for one in sent:
         tenant.request("GET", f"/v1/reports/{one['report']['id'].lower()}?wait=30s")
-    tenant.request("PATCH", f"/v1/public-keys/{key['id']}", body={"state": "closed"})
-    tenant.request("POST", f"/v1/public-keys/{key['id']}/erasures", body={
-        "from": to_text(began), "to": to_text(month.clock.now() + timedelta(minutes=5))})
+    period = {"from": to_text(began), "to": to_text(month.clock.now() + timedelta(minutes=5))}
+    undo(month, tenant, key["id"], period)
+    month.repeat_after_restore.append(lambda: undo(month, tenant, key["id"], period))
+
+
+def undo(month, tenant, id, period):
+    tenant.request("PATCH", f"/v1/public-keys/{id}", body={"state": "closed"})
+    tenant.request("POST", f"/v1/public-keys/{id}/erasures", body=period)
     month.wait_until("the reports of the leaked key are gone",
-                     lambda: {one["id"] for one in tenant.pages(f"/v1/reports?app={app}")} <= before, seconds=240)
+                     lambda: {one["id"] for one in tenant.pages("/v1/reports")} <= set(tenant.reports), seconds=240)
 
 
 def delete_tenant(month):

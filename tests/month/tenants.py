@@ -31,7 +31,7 @@ class Tenant:
         # By report id: app, version, person, kind.
         self.reports: dict[str, dict] = {}
         self.erased: set[str] = set()
-        self.public_key = None
+        self.public_key = self.other_public_key = None
 
     def request(self, method: str, path: str, body=None, raw: bytes | None = None):
         headers = {"authorization": f"Bearer {self.key}"}

@@ -23,7 +23,7 @@ class World:
         self.seed = random.Random(seed)
         self.product = Product(folder, program, clock, is_oldest)
         self.builds = {app: [] for names in apps.values() for app in names}
-        self.tenants, self.deleted, self.erased_since_backup = {}, [], []
+        self.tenants, self.deleted, self.repeat_after_restore = {}, [], []
 
     def begin(self):
         """Starts everything, and makes the tenants with a key each for everything and for apps."""
@@ -34,6 +34,7 @@ class World:
             made = self.product.run("key", "create", "--tenant", slug, "--name", "all", "--scope", SCOPES)
             tenant = self.tenants[slug] = Tenant(slug, self.product.api_url(), re.search(r"unslide_\S+", made.stdout)[0])
             tenant.public_key = tenant.request("POST", "/v1/public-keys", body={"name": "apps", "apps": apps})["key"]
+            tenant.other_public_key = tenant.request("POST", "/v1/public-keys", body={"name": "other", "apps": apps})
 
     def people(self, tenant):
         return [person for person in (f"{tenant.slug}-p{n}" for n in range(PEOPLE)) if person not in tenant.erased]
