@@ -118,6 +118,9 @@ def full_builder_disks(month):
         for disk in disks.values():
             disk.empty()
     releases.wait_built(tenant, started["id"], "the dSYM of the full disk")
+    build.released_at = month.day
+    month.builds[app].append(build)
+    releases.upload(month, tenant, build)
     for name, disk in disks.items():
         month.product.stop_service(name)
         disk.remove()

@@ -55,7 +55,7 @@ def copy_files(postgres, backup):
 
 def restore(month):
     """Restores the backup. Indexers store again what came since."""
-    product = month.product
+    product, old = month.product, files(month)
     for name in [name for name in SERVICES if SERVICES[name] != "symbolizer"]:
         product.stop_service(name)
     if month.backup.is_file():
@@ -77,18 +77,23 @@ def restore(month):
                 if build.released_at >= month.backed_up_on and build.has_symbols:
                     releases.upload(month, tenant, build)
     month.settle()
-    delete_files_without_row(month)
+    delete_files_without_row(month, old)
     # Step 6.
     for repeat in month.repeat_after_restore:
         repeat()
 
 
-def delete_files_without_row(month):
-    for line in month.product.run("fsck", check=False).stdout.splitlines():
-        if line.startswith("file without row"):
-            for file in (month.product.objects.folder / "s3/unslide").rglob("*"):
-                if file.is_file() and str(file).split("s3/unslide/")[1] in line:
-                    file.unlink()
+def files(month) -> set[Path]:
+    return {file for file in (month.product.objects.folder / "s3/unslide").rglob("*") if file.is_file()}
+
+
+def delete_files_without_row(month, old: set[Path]):
+    """Deletes the files of before the restore that no row names, as `fsck` says."""
+    found = month.product.run("fsck", "--age", "1s", "--limit", "1000", check=False).stdout
+    lines = [line for line in found.splitlines() if line.startswith("file without row")]
+    for file in old:
+        if any(str(file).split("s3/unslide/")[1] in line for line in lines):
+            file.unlink()
 
 
 def rolling_update(month):
