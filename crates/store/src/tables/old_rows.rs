@@ -25,9 +25,8 @@ pub async fn purge_features(store: &Store) -> Result<u64> {
 }
 
 async fn delete_old_rows(store: &Store, table: &OwnedTable) -> Result<u64> {
-    match (table.age, table.delete_old) {
-        (RowAge::KeptFor(period), _) => rows_before(store, table.name, store.now() - period).await,
-        (_, Some(delete)) => delete(store).await,
+    match table.age {
+        RowAge::KeptFor(period) => rows_before(store, table.name, store.now() - period).await,
         _ => Ok(0),
     }
 }

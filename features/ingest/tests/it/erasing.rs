@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_harness::database::{TestDatabase, acme, arrival, start};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
-use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
+use unslide_ingest::erasure::{begin_erasure, end_search, search_for_erasure};
 use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
@@ -88,7 +88,7 @@ async fn finish(database: &TestDatabase, id: Uuid) -> KeyErasure {
         if !erasure.is_open() {
             return erasure;
         }
-        assert!(search_range(&database.store, &tenant, &erasure).await.unwrap());
+        assert!(search_for_erasure(&database.store, &tenant, &erasure).await.unwrap());
         let mut tx = database.store.tenant(&tenant).await.unwrap();
         end_search(&mut tx, &erasure).await.unwrap();
         tx.commit().await.unwrap();

@@ -136,7 +136,7 @@ async fn the_audit_log_and_the_erasure_have_a_keyed_hash_and_never_the_id() {
     let again = request(&database, PersonKind::User, "robin").await;
     assert_eq!(again.person_hash, requested.person_hash);
     let mut tx = database.store.tenant(&umbrella()).await.unwrap();
-    let new = store::NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned() };
+    let new = store::NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned(), dry_run: false };
     let foreign = store::begin_erasure(&mut tx, &new, "test").await.unwrap().unwrap();
     assert_ne!(foreign.person_hash, requested.person_hash, "tenants have different hashes");
     assert!(store::get_erasure(&mut tx, requested.id).await.unwrap().is_none());

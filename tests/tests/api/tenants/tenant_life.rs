@@ -188,9 +188,10 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     let stored = objects.list(&prefix, None, 10).await.unwrap().entries;
     assert_eq!(stored.len(), 1);
     objects.delete(&stored[0].key).await.unwrap();
+    let mut emptied = 0;
     loop {
         let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, &mut emptied, 100).await.unwrap();
         if gone.is_none() {
             erasure::record_objects(&mut tx, 1, 15).await.unwrap();
             assert!(erasure::finish_erasure(&mut tx, &job, 0).await.unwrap());
