@@ -7,8 +7,8 @@
 mod address;
 mod api;
 mod command;
-mod erasure;
 mod configured;
+mod erasure;
 mod exit;
 mod failure;
 mod feature;
@@ -29,8 +29,8 @@ pub use api::{
     check_name, post_without_key,
 };
 pub use command::{SwitchPosition, block_on, run_switch};
-pub use erasure::{ErasureArguments, ErasureRequest, describe_removed, run_erasure};
 pub use configured::Configured;
+pub use erasure::{ErasureArguments, ErasureRequest, describe_removed, run_erasure};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, FeatureCommand};

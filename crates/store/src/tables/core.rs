@@ -45,11 +45,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     },
     OwnedTable::new("reprocesses"),
     OwnedTable {
-        key: &[
-            KeyColumn::Value("report_id"),
-            KeyColumn::Value("variant"),
-            KeyColumn::Value("stored_month"),
-        ],
+        key: &[KeyColumn::Value("report_id"), KeyColumn::Value("variant"), KeyColumn::Value("stored_month")],
         ..OwnedTable::dropped("report_keys")
     },
     OwnedTable { user: Some("user_hash"), is_part_of_report: true, ..OwnedTable::new("report_users") },

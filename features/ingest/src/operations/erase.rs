@@ -111,7 +111,11 @@ mod tests {
     fn a_range_ends_now_at_the_latest() {
         let now = datetime!(2026-11-27 07:00 UTC);
         let range = |from, to, version: Option<&str>| {
-            check_range("0a1b2c3d", NewKeyErasure { from, to, version: version.map(str::to_owned), dry_run: false }, now)
+            check_range(
+                "0a1b2c3d",
+                NewKeyErasure { from, to, version: version.map(str::to_owned), dry_run: false },
+                now,
+            )
         };
         let hour_ago = now - Duration::HOUR;
         assert_eq!(range(hour_ago, None, None).unwrap().end, now);

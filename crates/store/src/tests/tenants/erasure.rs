@@ -3,10 +3,10 @@
 use crate::erasure::{self, ByTable};
 use crate::jobs::{self, JobKind, JobLease, Work};
 use crate::keys::{self, NewApiKey};
+use crate::tables::{CORE_TABLES, KeyColumn, OwnedTable};
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, arrival, publish, start, symbols, tenant_id};
 use crate::tests::tenants::isolation::fill;
-use crate::tables::{CORE_TABLES, KeyColumn, OwnedTable};
 use crate::{StoreError, StoreHook, audit, outbox, reports, requests, slots, uploads};
 use sqlx::Row;
 use time::Duration;
@@ -227,7 +227,8 @@ async fn the_service_deletes_such_rows_with_their_tenant_only() {
     fill(&database).await;
     let delete_from = async |table: &str| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let deleted = sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(tx.parts().0).await;
+        let deleted =
+            sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(tx.parts().0).await;
         deleted.map(|deleted| deleted.rows_affected())
     };
     for table in ["key_erasures", "erased_persons", "person_secrets", "outbox", "live_events"] {
