@@ -73,12 +73,14 @@ BEGIN
             'CREATE TRIGGER refuse_deleted BEFORE INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.unslide_refuse_deleted()',
             target);
     END IF;
+    -- The owner may be a member of the service's role.
     IF tenant_column = 'tenant' AND privileges NOT LIKE '%DELETE%' THEN
         EXECUTE format(
             'CREATE POLICY rows_of_deleted_tenants ON %s AS RESTRICTIVE FOR DELETE TO unslide_service
-                 USING ((SELECT EXISTS (SELECT FROM public.tenants t
-                                        WHERE t.slug = current_setting(''unslide.tenant'', true) AND t.state = ''deleted'')))',
-            target);
+                 USING (current_user = %L
+                        OR (SELECT EXISTS (SELECT FROM public.tenants t
+                                           WHERE t.slug = current_setting(''unslide.tenant'', true) AND t.state = ''deleted'')))',
+            target, current_user);
         EXECUTE format('GRANT DELETE ON %s TO unslide_service', target);
     END IF;
 END $$;

@@ -1,21 +1,19 @@
--- The sum of the sizes in columns of tables, by tenant. The tables that count against the limit on symbols say which column: it
--- has to be a bigint of a table with rows of tenants.
+-- The bytes of each tenant that is not deleted, summed over columns of tables. The tables that count against the limit on symbols
+-- say which column: it has to be a bigint of a table with rows of tenants.
 CREATE FUNCTION unslide_stored_bytes(tables text[], size_columns text[]) RETURNS TABLE (tenant text, bytes bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    target record;
+    sums text;
 BEGIN
     PERFORM set_config('unslide.definer', 'on', true);
-    FOR target IN
-        SELECT c.oid::regclass AS name, s.attname AS size_column
-        FROM unnest(tables, size_columns) AS w (name, size_column)
-        JOIN pg_class c ON c.relname = w.name AND c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
-        JOIN pg_attribute s ON s.attrelid = c.oid AND s.attname = w.size_column AND s.atttypid = 'bigint'::regtype
-        JOIN pg_attribute t ON t.attrelid = c.oid AND t.attname = 'tenant'
-    LOOP
-        RETURN QUERY EXECUTE format(
-            'SELECT f.tenant, coalesce(sum(f.%I), 0)::bigint FROM %s f GROUP BY f.tenant', target.size_column, target.name);
-    END LOOP;
+    SELECT string_agg(format('(SELECT coalesce(sum(f.%I), 0)::bigint FROM %s f WHERE f.tenant = t.slug)', s.attname, c.oid::regclass),
+                      ' + ')
+    INTO sums
+    FROM unnest(tables, size_columns) AS w (name, size_column)
+    JOIN pg_class c ON c.relname = w.name AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+    JOIN pg_attribute s ON s.attrelid = c.oid AND s.attname = w.size_column AND s.atttypid = 'bigint'::regtype
+    JOIN pg_attribute o ON o.attrelid = c.oid AND o.attname = 'tenant';
+    RETURN QUERY EXECUTE format('SELECT t.slug, %s FROM public.tenants t WHERE t.state <> ''deleted''', coalesce(sums, '0::bigint'));
 END $$;
 
 -- The figures of each tenant that is not deleted, one row a tenant. Every figure is read through an index that begins with

@@ -104,9 +104,7 @@ pub async fn list_figures(
                                     9223372036854775807)::bigint
                                 ELSE f.reports_last_hour END AS rank
                  FROM unslide_tenant_figures($1) f
-                 LEFT JOIN (SELECT b.tenant, sum(b.bytes)::bigint AS bytes FROM unslide_stored_bytes($7, $8) b GROUP BY b.tenant) o
-                     ON o.tenant = f.slug
-                 CROSS JOIN LATERAL (SELECT coalesce(o.bytes, 0) AS symbol_bytes) s
+                 JOIN unslide_stored_bytes($7, $8) AS s (tenant, symbol_bytes) ON s.tenant = f.slug
                  CROSS JOIN LATERAL (
                      SELECT least(coalesce(nullif((f.limits ->> 'symbol_bytes')::numeric, 0), $3::bigint), 9223372036854775807)::bigint
                          AS symbol_limit) l) r
