@@ -12,7 +12,7 @@ mod rows;
 
 pub use self::core::CORE_TABLES;
 pub use erasing::{Erasing, RemovalCount};
-pub use old_rows::purge_features;
+pub use old_rows::purge_old_rows;
 pub(crate) use rows::delete_with_tenant;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
 
@@ -87,14 +87,14 @@ impl OwnedTable {
         }
     }
 
-    /// Declares a table of a feature with rows that the table `purges` ends. They are kept for this time after the one in the
+    /// Declares a table with rows that the table `purges` ends. They are kept for this time after the one in the
     /// column that `purges` names.
     #[must_use]
     pub const fn kept_for(name: &'static str, period: Duration) -> OwnedTable {
         OwnedTable { age: RowAge::KeptFor(period), ..OwnedTable::new(name) }
     }
 
-    /// Declares a table of the core with rows that the table `purges` ends.
+    /// Declares a table of the core with rows that the table `purges` ends, and for which the core has a task.
     #[must_use]
     pub const fn purged(name: &'static str) -> OwnedTable {
         OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }

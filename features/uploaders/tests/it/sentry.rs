@@ -238,7 +238,7 @@ async fn chunks_count_against_the_limit_and_expire() {
         "it expires before the rest is sent"
     );
     world.execute("UPDATE uploader_chunks SET expires_at = now() - interval '1 minute'").await;
-    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
+    assert_eq!(unslide_store::tables::purge_old_rows(&world.store).await.unwrap(), 1);
     assert_eq!(world.number("SELECT count(*) FROM uploader_chunks").await, 0);
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await.status, 200);
     world.stop().await;
