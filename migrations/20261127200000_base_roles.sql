@@ -51,7 +51,7 @@ END $$;
 -- Puts a table under row-level security: the service sees the rows of the tenant that its transaction names, the owner
 -- sees rows only if one of its functions has set `unslide.definer`. (A function's own SET clause would need a superuser.
 -- The setting opens nothing to other roles, so it may last until the transaction ends.) A table with a column `tenant`
--- takes no new rows of a deleted tenant.
+-- takes no new rows of a deleted tenant. If its privileges have no DELETE, the service deletes its rows with their tenant only.
 CREATE FUNCTION unslide_protect(target regclass, tenant_column name, privileges text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -72,6 +72,16 @@ BEGIN
         EXECUTE format(
             'CREATE TRIGGER refuse_deleted BEFORE INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.unslide_refuse_deleted()',
             target);
+    END IF;
+    -- The owner may be a member of the service's role.
+    IF tenant_column = 'tenant' AND privileges NOT LIKE '%DELETE%' THEN
+        EXECUTE format(
+            'CREATE POLICY rows_of_deleted_tenants ON %s AS RESTRICTIVE FOR DELETE TO unslide_service
+                 USING (current_user = %L
+                        OR (SELECT EXISTS (SELECT FROM public.tenants t
+                                           WHERE t.slug = current_setting(''unslide.tenant'', true) AND t.state = ''deleted'')))',
+            target, current_user);
+        EXECUTE format('GRANT DELETE ON %s TO unslide_service', target);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION unslide_protect(regclass, name, text) FROM PUBLIC;

@@ -79,7 +79,7 @@ CREATE TABLE audit_log (
     owning_tenant text GENERATED ALWAYS AS (CASE WHEN tenant <> '~system' THEN tenant END) STORED REFERENCES tenants (slug)
 );
 CREATE INDEX audit_log_tenant ON audit_log (tenant, at DESC);
--- Written once: the service can neither change nor remove an entry.
+-- Written once: the service can neither change nor remove an entry. DELETE is revoked below.
 SELECT unslide_protect('audit_log', 'tenant', 'SELECT, INSERT');
 
 -- Settings of a tenant for an app.
@@ -122,6 +122,9 @@ CREATE TABLE tenant_erasures (
     swept_at     timestamptz
 );
 SELECT unslide_protect('tenant_erasures', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- Both outlive their tenant.
+REVOKE DELETE ON audit_log, tenant_erasures FROM unslide_service;
 
 CREATE FUNCTION unslide_tenants(after text, how_many integer)
 RETURNS TABLE (slug text, name text, state text, limits jsonb, version bigint, created_at timestamptz, updated_at timestamptz)

@@ -8,10 +8,12 @@ CREATE TABLE uploader_chunks (
     size       bigint NOT NULL CHECK (size > 0),
     -- False from when a file is made of it: that file counts.
     counted    boolean NOT NULL,
+    -- The bytes that count against the tenant's limit on symbols.
+    counted_size bigint GENERATED ALWAYS AS (CASE WHEN counted THEN size ELSE 0 END) STORED,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (tenant, sha1)
 );
-CREATE INDEX uploader_chunks_usage ON uploader_chunks (tenant) INCLUDE (size) WHERE counted;
+CREATE INDEX uploader_chunks_usage ON uploader_chunks (tenant) INCLUDE (counted_size);
 CREATE INDEX uploader_chunks_age ON uploader_chunks (expires_at);
 SELECT unslide_protect('uploader_chunks', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 

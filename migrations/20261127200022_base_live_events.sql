@@ -31,8 +31,5 @@ CREATE TABLE live_events (
 CREATE INDEX live_events_age ON live_events (occurred_at);
 SELECT unslide_protect('live_events', 'tenant', 'SELECT, INSERT');
 
-CREATE FUNCTION unslide_live_events_purge(before timestamptz, how_many integer) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    SELECT set_config('unslide.definer', 'on', true);
-    SELECT unslide_delete_before('live_events', 'tenant, event', 'occurred_at', before, how_many)
-$$;
+INSERT INTO purges (target, key, at_column) VALUES
+    ('live_events', 'tenant, event', 'occurred_at');

@@ -1,5 +1,6 @@
 //! The one boot path: runtime, logs, host.
 
+use crate::features::FEATURES;
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,13 +96,14 @@ impl Process {
     }
 }
 
-/// Connects to the database, for a command of an operator.
+/// Connects to the database with the declarations of all features, for a command of an operator.
 ///
 /// # Errors
 /// Returns an error with the address that did not answer, or with the reason why the database cannot be used.
 pub async fn connect_database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
     let store = Store::connect(settings, Arc::new(SystemClock)).await;
-    Ok(store.map_err(|error| database_failed(settings, error))?)
+    let hooks: Vec<_> = FEATURES.iter().map(|feature| feature.hook).collect();
+    Ok(store.map_err(|error| database_failed(settings, error))?.with_hooks(&hooks))
 }
 
 /// Creates the error for a failure of the database, with its address.

@@ -7,9 +7,15 @@ const DIGIT_BITS: u32 = 5;
 /// Returns bytes as digits. The bits beyond the last whole digit are left out.
 #[must_use]
 pub fn encode_digits(bytes: &[u8]) -> String {
+    encode_with(DIGITS, bytes)
+}
+
+/// Returns bytes as other digits of five bits each, as [`encode_digits`] does.
+#[must_use]
+pub fn encode_with(digits: &[u8; 32], bytes: &[u8]) -> String {
     let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
     bits.chunks_exact(5)
-        .map(|five| char::from(DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
+        .map(|five| char::from(digits[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
         .collect()
 }
 

@@ -6,4 +6,3 @@ pub use crate::column::{
 };
 pub use crate::json::{format_bytes as json_bytes, format_time as json_time};
 pub use crate::number::{from_row, from_row32, to_row, to_row32};
-pub use crate::purge::{in_pages, rows_before};

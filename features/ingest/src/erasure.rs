@@ -1,23 +1,17 @@
 //! The jobs of the builder that erase what apps sent with a public key. Every step may be repeated.
 
 use serde_json::{Value, json};
-use std::time::Duration as StdDuration;
 use time::Duration;
-use tokio::time::Instant;
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
 use unslide_model::TenantId;
 use unslide_store::erasure_requests::{ErasureRequest, SearchEnd};
 use unslide_store::jobs::{self, FeatureWork, Work};
 use unslide_store::key_erasures::{self, KEY_ERASURES, KeyErasure, KeyRange};
-use unslide_store::tables::{Erasing, Selection};
+use unslide_store::tables::{Erasing, RemovalCount, Selection};
 use unslide_store::{HookFuture, Result, Store, TenantTx, audit};
 
 /// The kind of the jobs.
 const JOB_KIND: &str = "erase_key";
-/// Rows that one statement lists.
-const PAGE_ENTRIES: u32 = 200;
-/// Time for which a search runs before other jobs get their turn.
-const SEARCH_TURN_LIMIT: StdDuration = StdDuration::from_secs(10);
 
 /// One at a time in each builder.
 pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, child_task: None, run, give_up }];
@@ -59,7 +53,7 @@ async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     tx.rollback().await?;
     let pause = match &erasure {
         None => None,
-        Some(erasure) if search_range(job.store(), tenant, erasure).await? => {
+        Some(erasure) if search_for_erasure(job.store(), tenant, erasure).await? => {
             let mut tx = job.store().tenant(tenant).await?;
             jobs::lock_job(&mut tx, job.lease).await?;
             let pause = end_search(&mut tx, erasure).await?;
@@ -70,28 +64,42 @@ async fn erase_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     job.end_turn(job.store().tenant(tenant).await?, pause).await
 }
 
-/// Deletes data of an erasure for one turn. Returns true once nothing is left.
+/// Deletes data of a range for one turn, or counts it. Returns true once nothing is left.
 ///
 /// # Errors
 /// The database fails.
-pub async fn search_range(store: &Store, tenant: &TenantId, erasure: &KeyErasure) -> Result<bool> {
-    let Some(range) = erasure.range() else { return Ok(true) };
-    let erasing = Erasing { store, tenant, request: erasure.request() };
-    let begun = Instant::now();
+pub async fn search_range(erasing: &mut Erasing<'_>, range: &KeyRange) -> Result<bool> {
     loop {
-        let mut tx = store.tenant(tenant).await?;
-        let found = key_erasures::list_reports(&mut tx, &range, PAGE_ENTRIES).await?;
-        tx.rollback().await?;
-        let mut deleted = erasing.erase_reports(found).await?;
-        deleted += erasing.erase_rows(Selection::Key(&range), Some(PAGE_ENTRIES)).await?;
-        // Rows that were listed and not deleted were deleted by others.
-        if deleted == 0 {
+        let limit = erasing.page_entries();
+        let found = key_erasures::list_reports(&mut *erasing.begin_search().await?, range, limit).await?;
+        let mut is_any = erasing.erase_reports(found).await?;
+        is_any |= erasing.erase_rows(Selection::Key(range), Some(limit)).await?;
+        if !is_any {
             return Ok(true);
         }
-        if begun.elapsed() >= SEARCH_TURN_LIMIT {
+        if erasing.is_turn_over() {
             return Ok(false);
         }
     }
+}
+
+/// Counts what the erasure of a range would remove, and removes nothing.
+///
+/// # Errors
+/// The database fails.
+pub async fn count_removal(tx: &mut TenantTx, range: &KeyRange) -> Result<RemovalCount> {
+    let mut erasing = Erasing::counting(tx);
+    search_range(&mut erasing, range).await?;
+    Ok(erasing.into_count())
+}
+
+/// Goes on with an erasure for one turn. Returns true once nothing is left.
+///
+/// # Errors
+/// The database fails.
+pub async fn search_for_erasure(store: &Store, tenant: &TenantId, erasure: &KeyErasure) -> Result<bool> {
+    let Some(range) = erasure.range() else { return Ok(true) };
+    search_range(&mut Erasing::removing(store, tenant, erasure.request()), &range).await
 }
 
 /// Ends the first search, and returns the time until the second one begins. Ends the second one with an entry in the

@@ -262,6 +262,7 @@ async fn erase_reports(
         from: read_time("from", &form.field_text("from"))?,
         to: text("to").map(|to| read_time("to", &to)).transpose()?,
         version: text("version"),
+        dry_run: false,
     };
     let _ = erase_public_key_reports(storage, access, Path(id), JsonBody(new)).await?;
     Ok(Redirect::to(PATH).into_response())

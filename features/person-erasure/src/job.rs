@@ -33,8 +33,7 @@ async fn erase_person(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
     let Some(erasure) = erasure else {
         return job.end_turn(job.store().tenant(tenant).await?, None).await;
     };
-    let search = PersonSearch { store: job.store(), tenant, erasure: &erasure };
-    let next_day = search.erase_some().await?;
+    let next_day = PersonSearch::for_erasure(job.store(), tenant, &erasure).erase_some().await?;
     let mut tx = job.store().tenant(tenant).await?;
     jobs::lock_job(&mut tx, job.lease).await?;
     let pause = match next_day {

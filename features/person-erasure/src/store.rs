@@ -29,6 +29,9 @@ pub struct NewPersonErasure {
     /// The id, as the app sends it.
     #[schema(min_length = 1, max_length = 200, example = "u-17")]
     pub id: String,
+    /// True only counts what would be removed.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// The erasure of a person. It does not name the person.
@@ -186,12 +189,6 @@ impl OpenErasure {
     #[must_use]
     pub fn request(&self) -> ErasureRequest {
         ErasureRequest { table: PERSON_ERASURES, id: self.id }
-    }
-
-    /// Returns the person, as rows name it.
-    #[must_use]
-    pub fn person_key(&self) -> PersonKey {
-        PersonKey::from_id(self.kind, &self.person_id)
     }
 }
 

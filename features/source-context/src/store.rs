@@ -30,7 +30,8 @@ const OWNED_TABLES: &[OwnedTable] = &[
         key: &[KeyColumn::Value("debug_id"), KeyColumn::Text("app")],
         received_at: Some("received_at"),
         age: RowAge::Retention,
-        files: Some(RowFiles { columns: &["debug_id", "object_id"], bytes: "size", list: list_files }),
+        files: Some(RowFiles { columns: &["debug_id", "object_id"], list: list_files }),
+        counted_bytes: Some("size"),
         ..OwnedTable::new("source_bundles")
     },
 ];

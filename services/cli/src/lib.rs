@@ -8,6 +8,7 @@ mod address;
 mod api;
 mod command;
 mod configured;
+mod erasure;
 mod exit;
 mod failure;
 mod feature;
@@ -27,8 +28,9 @@ pub use api::{
     LoginSource, PROFILE_VARIABLE, ProfileFile, SkippedFile, URL_VARIABLE, Upload, UploadBody, check_address,
     check_name, post_without_key,
 };
-pub use command::{SwitchPosition, block_on, describe_removed, print_erasure, run_switch, wait_for_erasure};
+pub use command::{SwitchPosition, block_on, run_switch};
 pub use configured::Configured;
+pub use erasure::{ErasureArguments, ErasureRequest, describe_removed, run_erasure};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, FeatureCommand};

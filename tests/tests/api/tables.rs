@@ -7,10 +7,10 @@ use time::Duration;
 use unslide_feature::collect_hooks;
 use unslide_harness::database::{TestDatabase, acme, start};
 use unslide_model::SenderKeyId;
-use unslide_store::feature_files;
 use unslide_store::key_erasures::KeyRange;
 use unslide_store::persons::{ErasedSessions, PersonDay, PersonKey, PersonKind};
 use unslide_store::tables::{CORE_TABLES, KeyColumn, OwnedTable, RowAge, Selection, list_person_sessions};
+use unslide_store::{erasure, feature_files, figures, usage};
 
 /// Names of columns that name a session, a user, an installation or the public key that data came with.
 const NAMES: &str = "^(session_id|run_id|user_hash|installation|sender_key)$";
@@ -147,30 +147,63 @@ async fn the_ages_and_the_rows_that_outlive_their_tenant_are_those_of_the_databa
     let kept: BTreeSet<String> = by_age(RowAge::Retention).collect();
     assert_eq!(parents.difference(&kept).cloned().collect::<BTreeSet<_>>(), dropped);
 
-    let stays = database
-        .rows("SELECT relation, stays FROM unslide_tenant_tables() WHERE stays <> 'false' ORDER BY relation")
-        .await;
-    let stays: BTreeMap<String, String> = stays.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let outlives = declared.iter().filter_map(|table| {
-        let rows = table.outlives?;
-        assert!(!rows.reason.is_empty());
-        Some((table.name.to_owned(), rows.condition.to_owned()))
-    });
-    assert_eq!(outlives.collect::<BTreeMap<_, _>>(), stays);
+    // The deletion of a tenant finds the rows of partitions by their key.
+    for table in declared.iter().filter(|table| parents.contains(table.name)) {
+        assert!(!table.key.is_empty(), "{} needs the key of its rows", table.name);
+    }
 }
 
+/// Proves: deletion
+#[tokio::test]
+async fn the_service_may_delete_with_its_tenant_what_does_not_outlive_it() {
+    let database = TestDatabase::new(&[]).await;
+    for table in declared() {
+        let privilege =
+            format!("SELECT has_table_privilege('unslide_service', '{}', 'DELETE')::integer", table.name);
+        let may_delete = database.number(&format!("{privilege}::bigint")).await == 1;
+        let all_stay = table.outlives.is_some_and(|rows| rows.condition.is_none());
+        assert_eq!(may_delete, !all_stay, "{}", table.name);
+        assert!(table.outlives.is_none_or(|rows| !rows.reason.is_empty()), "{}", table.name);
+    }
+}
+
+/// Rows that go with the row that they refer to are counted only if they go before it.
+/// Proves: deletion
+#[tokio::test]
+async fn a_table_comes_after_those_that_it_refers_to() {
+    let database = TestDatabase::new(&[]).await;
+    let references = database
+        .rows(
+            "SELECT DISTINCT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint
+             WHERE contype = 'f' AND confdeltype <> 'n' AND conrelid <> confrelid AND conparentid = 0",
+        )
+        .await;
+    let declared = declared();
+    let place = |name: &str| declared.iter().position(|table| table.name == name);
+    let mut compared = 0;
+    for row in references {
+        let (table, other): (String, String) = (row.get(0), row.get(1));
+        let (Some(own), Some(other_place)) = (place(&table), place(&other)) else { continue };
+        assert!(own > other_place, "{table} refers to {other}");
+        compared += 1;
+    }
+    assert!(compared > 10, "{compared}");
+}
+
+/// Proves: fairness
 #[tokio::test]
 async fn the_files_that_rows_name_count_against_the_limit_on_symbols() {
     let database = TestDatabase::new(&[]).await;
-    let query =
-        "SELECT table_name::text || '.' || column_name::text FROM information_schema.view_column_usage
-                 WHERE view_name = 'counted_files' AND column_name LIKE '%size%'";
-    let counted: BTreeSet<String> = database.rows(query).await.iter().map(|row| row.get(0)).collect();
-    let named =
-        declared().into_iter().filter_map(|table| Some(format!("{}.{}", table.name, table.files?.bytes)));
-    // The files of symbols are the core's own.
-    let named: BTreeSet<String> = named.chain(["objects.size".to_owned()]).collect();
-    assert_eq!(named, counted);
+    let numbers = format!(
+        "SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+         WHERE {OF_TENANTS} AND a.atttypid = 'bigint'::regtype"
+    );
+    let numbers: BTreeSet<String> = database.rows(&numbers).await.iter().map(|row| row.get(0)).collect();
+    for table in declared() {
+        assert!(table.files.is_none() || table.counted_bytes.is_some(), "{}: its files count", table.name);
+        let counted = table.counted_bytes.map(|column| format!("{}.{column}", table.name));
+        assert!(counted.as_ref().is_none_or(|column| numbers.contains(column)), "{counted:?} is no bigint");
+    }
 }
 
 /// Proves: deletion
@@ -198,9 +231,16 @@ async fn every_statement_that_is_made_from_the_declarations_runs() {
         assert_eq!(selection.delete_rows(&mut tx, None).await.unwrap(), [], "{selection:?}");
     }
     assert_eq!(feature_files(&mut tx).await.unwrap(), []);
+    usage::read_symbol_bytes(&mut tx).await.unwrap();
+    figures::list_figures(&database.store, figures::FigureOrder::Full, 1, None, 10).await.unwrap();
     for kind in [PersonKind::User, PersonKind::Installation] {
         let key = PersonKey::from_id(kind, "robin");
         let person = PersonDay { key, day: begin.date(), received_before: end, limit: 10 };
         assert_eq!(list_person_sessions(&mut tx, person).await.unwrap(), []);
     }
+    let (_, announced) = erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
+    assert!(announced.is_some());
+    while erasure::erase_rows(&mut tx, &mut 0, 10).await.unwrap().is_some() {}
+    let left = erasure::rows_left(&mut tx).await.unwrap();
+    assert!(left.values().all(|rows| *rows == 0), "{left:?}");
 }

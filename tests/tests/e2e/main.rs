@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod developer;
 mod embedded;
+mod erasures;
 mod reports;
 mod restore;
 mod secured;

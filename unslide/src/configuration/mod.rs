@@ -9,7 +9,6 @@ use unslide_feature::ConfiguredFeature;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
-use unslide_store::StoreHook;
 
 pub mod check;
 mod reference;
@@ -156,11 +155,10 @@ pub struct Administration {
     pub tenants: TenantDefaults,
 }
 
-/// The sections of all servers, and those of features.
+/// The sections of all servers.
 pub struct FsckConfiguration {
     pub administration: Administration,
     pub objects: unslide_artifacts::Settings,
-    pub hooks: Vec<StoreHook>,
 }
 
 impl Configuration {
@@ -198,14 +196,10 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
         configuration.administration_problems(true).into_iter().chain(objects).collect()
     };
-    read_checked(configured, problems, |Configuration { api, features, .. }| {
+    read_checked(configured, problems, |Configuration { api, .. }| {
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
         let administration = Administration { postgres, kafka, tenants };
-        FsckConfiguration {
-            administration,
-            objects: api.objects,
-            hooks: unslide_feature::collect_hooks(&features),
-        }
+        FsckConfiguration { administration, objects: api.objects }
     })
 }
 

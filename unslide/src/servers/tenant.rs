@@ -81,6 +81,9 @@ pub enum Command {
         configured: Configured,
         /// Its slug, which is never given again
         tenant: TenantId,
+        /// Count what would be removed, and remove nothing
+        #[arg(long, conflicts_with_all = ["yes", "wait"])]
+        dry_run: bool,
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
@@ -176,10 +179,13 @@ pub fn run(command: Command) -> Outcome {
         Command::Limits { one, limits } => {
             change_tenant(&one, |tenant| tenant.limits = limits.with_defaults(&tenant.limits))
         }
-        Command::Delete { configured, tenant, yes, wait, at_most } => {
+        Command::Delete { configured, tenant, dry_run, yes, wait, at_most } => {
             with_database(&configured, async |store, _| {
                 if find_tenant(&store, &tenant).await?.is_none() {
                     return Err(no_tenant(&tenant));
+                }
+                if dry_run {
+                    return count_removal(&store, &tenant).await;
                 }
                 let what = format!(
                     "This deletes the tenant {tenant} with all its reports, symbols and keys. It cannot be undone."
@@ -281,6 +287,20 @@ pub async fn check_tenant(store: &Store, slug: &TenantId) -> Result<(), BoxError
 fn no_tenant(slug: &TenantId) -> BoxError {
     CommandError::missing(format!("there is no tenant {slug}; `unslide tenant list` shows the tenants"))
         .into()
+}
+
+async fn count_removal(store: &Store, slug: &TenantId) -> Outcome {
+    let mut tx = store.tenant(slug).await?;
+    let count = erasure::count_removal(&mut tx).await?;
+    tx.rollback().await?;
+    for (table, rows) in &count.would_remove {
+        say!("{table}\t{rows} rows would be removed");
+    }
+    say!("object storage\tall objects of the tenant would be removed");
+    if !count.complete {
+        note!("the count stopped at a limit: there are more rows");
+    }
+    Ok(Exit::Ready)
 }
 
 async fn delete_tenant(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {

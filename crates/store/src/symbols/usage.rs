@@ -1,7 +1,7 @@
 //! Usage of a tenant, and the one place that decides whether more symbols fit.
 //!
 //! The limit on stored symbols holds for the bytes of the slices that are kept, each counted once, and of the
-//! files that features keep of the same senders: the view `counted_files` has both. Uploads that wait to be
+//! files that features keep of the same senders: the columns that tables declare as `counted_bytes`. Uploads that wait to be
 //! unpacked count with the size of their file, and so do those that come in parts, from their beginning on. A
 //! transaction that adds to any of them holds the tenant's lock from its check until the commit, so that two
 //! of them together do not exceed the limit.
@@ -9,6 +9,7 @@
 use crate::number::{from_row, to_row};
 use crate::{OwnerTx, Result};
 use serde::Serialize;
+use sqlx::AssertSqlSafe;
 use unslide_model::ContentHash;
 use utoipa::ToSchema;
 
@@ -71,17 +72,20 @@ impl SymbolBytes {
 
 /// Returns the size of the tenant's symbols, without a lock: for a first answer.
 pub async fn read_symbol_bytes(tx: &mut OwnerTx) -> Result<SymbolBytes> {
+    let counted = tx.tables().into_iter().filter_map(|table| Some((table.name, table.counted_bytes?)));
+    let sums = counted.map(|(table, column)| {
+        format!("(SELECT coalesce(sum({column}), 0)::bigint FROM {table} WHERE tenant = $1)")
+    });
+    let statement = format!(
+        "SELECT {}, (SELECT coalesce(sum(size), 0)::bigint
+                     FROM (SELECT size FROM uploads WHERE tenant = $1 AND status IN ('queued', 'building')
+                           UNION ALL SELECT size FROM partial_uploads WHERE tenant = $1) p)",
+        sums.collect::<Vec<_>>().join(" + ")
+    );
     let (connection, tenant, _) = tx.parts();
-    let row = sqlx::query!(
-        r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM counted_files WHERE tenant = $1) AS "stored!",
-                  (SELECT coalesce(sum(size), 0)::bigint
-                   FROM (SELECT size FROM uploads WHERE tenant = $1 AND status IN ('queued', 'building')
-                         UNION ALL SELECT size FROM partial_uploads WHERE tenant = $1) p) AS "pending!""#,
-        tenant
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(SymbolBytes { stored: from_row(row.stored), pending: from_row(row.pending) })
+    let (stored, pending): (i64, i64) =
+        sqlx::query_as(AssertSqlSafe(statement)).bind(tenant).fetch_one(connection).await?;
+    Ok(SymbolBytes { stored: from_row(stored), pending: from_row(pending) })
 }
 
 /// Returns the size of the tenant's symbols. Until the transaction ends no other that takes this lock adds to

@@ -8,7 +8,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::purged("keys"),
     OwnedTable {
         outlives: Some(OutlivingRows {
-            condition: "true",
+            condition: None,
             reason: "it says who did what, and who deleted the tenant",
         }),
         ..OwnedTable::new("audit_log")
@@ -16,7 +16,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::new("app_settings"),
     OwnedTable::new("signal_drops"),
     OwnedTable {
-        outlives: Some(OutlivingRows { condition: "true", reason: "it proves that nothing else is left" }),
+        outlives: Some(OutlivingRows { condition: None, reason: "it proves that nothing else is left" }),
         ..OwnedTable::new("tenant_erasures")
     },
     OwnedTable::new("erased_persons"),
@@ -25,33 +25,45 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::new("uploads"),
     OwnedTable::new("partial_uploads"),
     OwnedTable::new("upload_parts"),
-    OwnedTable::new("objects"),
+    OwnedTable { counted_bytes: Some("size"), ..OwnedTable::new("objects") },
     OwnedTable::new("upload_objects"),
     OwnedTable::new("symbol_slots"),
     OwnedTable {
         outlives: Some(OutlivingRows {
-            condition: "kind = 'erase'",
+            condition: Some("kind = 'erase'"),
             reason: "it is the job that erases the tenant",
         }),
+        in_use: Some("status = 'running' AND lease_until > $2"),
         ..OwnedTable::purged("jobs")
     },
     OwnedTable {
         outlives: Some(OutlivingRows {
-            condition: "kind = 'tenant_config'",
+            condition: Some("kind = 'tenant_config'"),
             reason: "it tells the workers that the tenant is deleted",
         }),
         ..OwnedTable::purged("outbox")
     },
     OwnedTable::new("reprocesses"),
-    OwnedTable::dropped("report_keys"),
+    OwnedTable {
+        key: &[KeyColumn::Value("report_id"), KeyColumn::Value("variant"), KeyColumn::Value("stored_month")],
+        ..OwnedTable::dropped("report_keys")
+    },
     OwnedTable { user: Some("user_hash"), is_part_of_report: true, ..OwnedTable::new("report_users") },
     OwnedTable::purged("report_duplicates"),
     REPORTS,
-    OwnedTable::dropped("report_bodies"),
-    OwnedTable::dropped("report_frames"),
+    OwnedTable { key: REPORT_KEY, ..OwnedTable::dropped("report_bodies") },
+    OwnedTable { key: REPORT_KEY, ..OwnedTable::dropped("report_frames") },
     OwnedTable::new("segments"),
     OwnedTable::new("condemned_objects"),
-    OwnedTable::dropped("waits"),
+    OwnedTable {
+        key: &[
+            KeyColumn::Value("debug_id"),
+            KeyColumn::Value("received_at"),
+            KeyColumn::Value("report_id"),
+            KeyColumn::Value("variant"),
+        ],
+        ..OwnedTable::dropped("waits")
+    },
     OwnedTable::new("system_waits"),
     OwnedTable::new("wanted_images"),
     OwnedTable::new("app_days"),
@@ -74,9 +86,12 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::purged("dead_letters"),
 ];
 
+const REPORT_KEY: &[KeyColumn] =
+    &[KeyColumn::Value("received_at"), KeyColumn::Value("report_id"), KeyColumn::Value("variant")];
+
 /// The reports: deleted with all dependent rows by [`delete_report`](crate::reports::delete_report).
 pub(crate) const REPORTS: OwnedTable = OwnedTable {
-    key: &[KeyColumn::Value("received_at"), KeyColumn::Value("report_id"), KeyColumn::Value("variant")],
+    key: REPORT_KEY,
     app: Some("app"),
     version: Some("version"),
     received_at: Some("received_at"),

@@ -2,7 +2,8 @@
 //! [`StoreHook`](crate::StoreHook). A test compares the declarations with the catalogue of PostgreSQL, so that no table
 //! and no column that names a person is forgotten.
 //!
-//! The end of rows by their age and the erasures come from the declarations: [`Selection`] has the statements.
+//! The end of rows by their age, the erasures, the deletion of a tenant and the bytes that count against its limit come from the
+//! declarations: [`Selection`] has the statements.
 
 mod core;
 mod erasing;
@@ -10,22 +11,24 @@ mod old_rows;
 mod rows;
 
 pub use self::core::CORE_TABLES;
-pub use erasing::Erasing;
-pub use old_rows::purge_features;
+pub use erasing::{Erasing, RemovalCount};
+pub use old_rows::purge_old_rows;
+pub(crate) use rows::delete_with_tenant;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
 
-use crate::{HookFuture, OwnerTx, Result, Store, SymbolWaits};
+use crate::{OwnerTx, Result, Store, StoreHook, SymbolWaits};
 use serde_json::Value;
 use time::Duration;
 use unslide_model::TenantId;
 
-/// A table with rows of tenants. The order of the tables in their list is the order in which their rows are locked.
+/// A table with rows of tenants. The order of the tables in their list is the order in which their rows are locked. A table comes
+/// after those that it refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnedTable {
     /// Its name in the database.
     pub name: &'static str,
     /// The columns that tell the rows of one tenant apart, in the order in which all writers lock rows. Empty if its rows are
-    /// never searched for here.
+    /// searched for here with their tenant only.
     pub key: &'static [KeyColumn],
     /// The column of the app.
     pub app: Option<&'static str>,
@@ -49,16 +52,15 @@ pub struct OwnedTable {
     pub age: RowAge,
     /// The objects in storage that its rows name. They are condemned when a row is deleted here.
     pub files: Option<RowFiles>,
+    /// The column of the bytes that count against the tenant's limit on symbols: a bigint.
+    pub counted_bytes: Option<&'static str>,
     /// Its rows that outlive their tenant.
     pub outlives: Option<OutlivingRows>,
+    /// The condition of rows that a process works with at the time `$2`. The deletion of their tenant waits for them.
+    pub in_use: Option<&'static str>,
     /// Set if its rows wait for symbols.
     pub symbol_waits: Option<SymbolWaits>,
-    /// Deletes old rows of a table that `purges` does not have. Returns their number.
-    pub delete_old: Option<DeleteOldRows>,
 }
-
-/// See [`OwnedTable::delete_old`].
-pub type DeleteOldRows = for<'s> fn(&'s Store) -> HookFuture<'s, u64>;
 
 impl OwnedTable {
     /// Declares a table of which nothing is known but its name: its rows go with their tenant.
@@ -78,20 +80,21 @@ impl OwnedTable {
             is_part_of_report: false,
             age: RowAge::None,
             files: None,
+            counted_bytes: None,
             outlives: None,
+            in_use: None,
             symbol_waits: None,
-            delete_old: None,
         }
     }
 
-    /// Declares a table of a feature with rows that the table `purges` ends. They are kept for this time after the one in the
+    /// Declares a table with rows that the table `purges` ends. They are kept for this time after the one in the
     /// column that `purges` names.
     #[must_use]
     pub const fn kept_for(name: &'static str, period: Duration) -> OwnedTable {
         OwnedTable { age: RowAge::KeptFor(period), ..OwnedTable::new(name) }
     }
 
-    /// Declares a table of the core with rows that the table `purges` ends.
+    /// Declares a table of the core with rows that the table `purges` ends, and for which the core has a task.
     #[must_use]
     pub const fn purged(name: &'static str) -> OwnedTable {
         OwnedTable { age: RowAge::Purged, ..OwnedTable::new(name) }
@@ -151,8 +154,6 @@ pub enum RowAge {
 pub struct RowFiles {
     /// The columns that say which these are.
     pub columns: &'static [&'static str],
-    /// The column of their size. The view `counted_files` has it, and so it counts against the tenant's limit on symbols.
-    pub bytes: &'static str,
     /// Returns the objects of a row. The row has the columns as JSON, bytes as `\x` and hexadecimal digits.
     pub list: fn(&TenantId, Value) -> Result<Vec<FeatureFile>>,
 }
@@ -178,16 +179,26 @@ pub struct FeatureFile {
 /// Rows that outlive their tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutlivingRows {
-    /// The condition that they fulfil.
-    pub condition: &'static str,
+    /// The condition that they fulfil; `None` if all do.
+    pub condition: Option<&'static str>,
     /// The reason for which they stay.
     pub reason: &'static str,
+}
+
+fn list_tables(hooks: &[StoreHook]) -> Vec<&'static OwnedTable> {
+    CORE_TABLES.iter().chain(hooks.iter().flat_map(|hook| hook.tables)).collect()
 }
 
 impl OwnerTx {
     /// Returns the tables of the core and of all features, in the order in which their rows are locked.
     pub(crate) fn tables(&self) -> Vec<&'static OwnedTable> {
-        let hooks = self.hooks();
-        CORE_TABLES.iter().chain(hooks.iter().flat_map(|hook| hook.tables)).collect()
+        list_tables(&self.hooks())
+    }
+}
+
+impl Store {
+    /// Returns the tables as [`OwnerTx::tables`] does.
+    pub(crate) fn tables(&self) -> Vec<&'static OwnedTable> {
+        list_tables(self.hooks())
     }
 }

@@ -1,17 +1,17 @@
-//! The end of features' rows that do not go with reports.
+//! The end of rows that are kept for a time of their own.
 
 use super::{OwnedTable, RowAge};
 use crate::purge::rows_before;
 use crate::{Result, Store};
 use unslide_model::format_causes;
 
-/// Deletes the old rows of all tables of features, as their declarations say. Returns their number.
+/// Deletes the old rows of all tables that are [kept for](RowAge::KeptFor) a time. Returns their number.
 ///
 /// # Errors
 /// The first failure; one table's failure does not keep the rows of others.
-pub async fn purge_features(store: &Store) -> Result<u64> {
+pub async fn purge_old_rows(store: &Store) -> Result<u64> {
     let (mut deleted, mut first) = (0, None);
-    for table in store.hooks().iter().flat_map(|hook| hook.tables) {
+    for table in store.tables() {
         match delete_old_rows(store, table).await {
             Ok(rows) => deleted += rows,
             Err(error) => {
@@ -25,9 +25,8 @@ pub async fn purge_features(store: &Store) -> Result<u64> {
 }
 
 async fn delete_old_rows(store: &Store, table: &OwnedTable) -> Result<u64> {
-    match (table.age, table.delete_old) {
-        (RowAge::KeptFor(period), _) => rows_before(store, table.name, store.now() - period).await,
-        (_, Some(delete)) => delete(store).await,
+    match table.age {
+        RowAge::KeptFor(period) => rows_before(store, table.name, store.now() - period).await,
         _ => Ok(0),
     }
 }

@@ -21,9 +21,14 @@ const LOOK_UP_BY_KEY: &str =
 
 type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
+/// Rows that are counted of each table; a table that has more counts as this many.
+pub(crate) const COUNT_LIMIT: u32 = 100_000;
+
 /// Rows of the transaction's tenant.
 #[derive(Clone, Copy, Debug)]
 pub enum Selection<'s> {
+    /// All rows, without those that outlive their tenant.
+    Tenant,
     /// Rows before the first kept day of the tenant.
     Expired {
         /// The first kept day.
@@ -39,10 +44,14 @@ impl Selection<'_> {
     /// Returns the condition of the selected rows of a table `t`, with parameters from `$2` on. Returns None if the table has
     /// no such rows, or has them as a part of reports.
     fn condition(self, table: &OwnedTable) -> Option<String> {
-        if table.is_part_of_report {
+        if table.is_part_of_report && !matches!(self, Selection::Tenant) {
             return None;
         }
         match self {
+            Selection::Tenant => match table.outlives {
+                None => Some("true".to_owned()),
+                Some(rows) => Some(format!("NOT ({})", rows.condition?)),
+            },
             Selection::Expired { .. } => {
                 let age = table.day.or(table.received_at).filter(|_| table.age == RowAge::Retention)?;
                 Some(format!("t.{age} < $2"))
@@ -66,6 +75,7 @@ impl Selection<'_> {
     /// Adds the parameters of [`Selection::condition`].
     fn bind<'q>(self, table: &OwnedTable, query: PgQuery<'q>) -> PgQuery<'q> {
         match self {
+            Selection::Tenant => query,
             Selection::Expired { first_kept } if table.day.is_some() => query.bind(first_kept),
             Selection::Expired { first_kept } => query.bind(day_bounds(first_kept).0),
             Selection::Sessions(sessions) => query
@@ -111,22 +121,57 @@ impl Selection<'_> {
         Ok(deleted)
     }
 
-    /// Counts the selected rows by table, and deletes none.
+    /// Counts the selected rows by table, up to [`COUNT_LIMIT`] of each, without tables that have none. Deletes none.
+    ///
+    /// # Errors
+    /// The database fails.
     pub async fn count_rows(self, tx: &mut TenantTx) -> Result<Vec<ErasedRows>> {
         let mut counted = Vec::new();
         for table in tx.tables() {
-            let Some(condition) = self.condition(table) else { continue };
-            let statement =
-                format!("SELECT count(*) FROM {} t WHERE t.tenant = $1 AND {condition}", table.name);
-            let (connection, tenant, _) = tx.parts();
-            let query = self.bind(table, sqlx::query(AssertSqlSafe(statement)).bind(tenant));
-            let rows: i64 = query.fetch_one(connection).await?.get(0);
-            if rows > 0 {
-                counted.push(ErasedRows { table: table.name, rows: rows.unsigned_abs() });
-            }
+            counted.extend(self.count_in_table(tx, table).await?.filter(|counted| counted.rows > 0));
         }
         Ok(counted)
     }
+
+    /// Counts the selected rows of one table. Returns None if the table has no such rows by its declaration.
+    pub(crate) async fn count_in_table(
+        self,
+        tx: &mut TenantTx,
+        table: &OwnedTable,
+    ) -> Result<Option<ErasedRows>> {
+        let Some(condition) = self.condition(table) else { return Ok(None) };
+        let statement = format!(
+            "SELECT count(*) FROM (SELECT FROM {} t WHERE t.tenant = $1 AND {condition} LIMIT {COUNT_LIMIT}) c",
+            table.name
+        );
+        let (connection, tenant, _) = tx.parts();
+        let query = self.bind(table, sqlx::query(AssertSqlSafe(statement)).bind(tenant));
+        let rows: i64 = query.fetch_one(connection).await?.get(0);
+        Ok(Some(ErasedRows { table: table.name, rows: rows.unsigned_abs() }))
+    }
+}
+
+/// Deletes rows of a table of the transaction's tenant, which is deleted, at most `limit`. Rows that outlive it stay, and those
+/// that are in use. Returns the number of rows.
+pub(crate) async fn delete_with_tenant(tx: &mut TenantTx, table: &OwnedTable, limit: u32) -> Result<u64> {
+    let Some(mut condition) = Selection::Tenant.condition(table) else { return Ok(0) };
+    if let Some(in_use) = table.in_use {
+        condition.push_str(&format!(" AND NOT ({in_use})"));
+    }
+    let statement = if table.key.is_empty() {
+        let name = table.name;
+        format!(
+            "DELETE FROM {name} t WHERE t.tenant = $1 AND t.ctid = ANY (ARRAY(
+                 SELECT t.ctid FROM {name} t WHERE t.tenant = $1 AND {condition} LIMIT {limit}))"
+        )
+    } else {
+        delete_statement(&OwnedTable { files: None, ..*table }, &condition, Some(limit))
+    };
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query(LOOK_UP_BY_KEY).execute(&mut *connection).await?;
+    let query = sqlx::query(AssertSqlSafe(statement)).bind(tenant);
+    let query = if table.in_use.is_some() { query.bind(now) } else { query };
+    Ok(query.execute(connection).await?.rows_affected())
 }
 
 /// Returns the statement that deletes rows of a table `t` that fulfil a condition. It returns what the keys of their objects

@@ -1,12 +1,14 @@
 //! Deletes a tenant: its state first, then all of its data, page by page, and the proof.
 //!
 //! The state is set under a lock that every transaction shares which adds rows of the tenant (a trigger
-//! enforces that), so that no row is added after it. The rows are deleted table by table as the database's
-//! catalogue names them: a table that comes later is not forgotten.
+//! enforces that), so that no row is added after it. The rows are deleted table by table as the core and the features
+//! declare them. A test compares the declarations with the catalogue, so that no table is forgotten.
 
 use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column};
 use crate::jobs::{self, JobLease, Work};
-use crate::number::{from_row, to_row, to_row32};
+use crate::number::{to_row, to_row32};
+use crate::persons::ErasedRows;
+use crate::tables::{RemovalCount, Selection, delete_with_tenant};
 use crate::tenants::{self, TenantRecord, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, audit};
 use serde::Serialize;
@@ -100,34 +102,39 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
 }
 
 /// Deletes up to `limit` rows of the transaction's tenant from the first table that has some, and records
-/// their number. Returns the table and the number of rows; `None` once only rows are left that a worker still
-/// holds (see [`rows_left`]). Commit, and call again.
+/// their number. Returns None once only rows are left that a worker still holds (see [`rows_left`]). Commit, and call again.
+///
+/// The tables are emptied from the last one in the order of locks to the first, so that none goes with the row that it refers
+/// to and each is counted. `emptied` is the number of tables that have nothing left; begin with 0.
 ///
 /// # Errors
 /// Returns an error if the tenant is not deleted, or the database fails.
-pub async fn erase_rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>> {
+pub async fn erase_rows(tx: &mut TenantTx, emptied: &mut usize, limit: u32) -> Result<Option<ErasedRows>> {
     tx.allow_erasure().await?;
+    if tenants::get(tx).await?.is_none_or(|tenant| tenant.state != TenantStanding::Deleted) {
+        return Err(StoreError::corrupt("tenants", "only the data of a deleted tenant is erased"));
+    }
     record_erasure(tx).await?;
-    let (connection, slug, now) = tx.parts();
-    let gone = sqlx::query!(
-        r#"SELECT relation AS "relation!", gone AS "gone!" FROM unslide_tenant_erase($1, $2)"#,
-        to_row32(limit),
-        now
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(gone) = gone else { return Ok(None) };
-    sqlx::query!(
-        "UPDATE tenant_erasures
-         SET removed = jsonb_set(removed, ARRAY[$2], to_jsonb(coalesce((removed ->> $2)::bigint, 0) + $3::bigint))
-         WHERE tenant = $1",
-        slug,
-        gone.relation,
-        gone.gone
-    )
-    .execute(connection)
-    .await?;
-    Ok(Some((gone.relation, from_row(gone.gone))))
+    for table in tx.tables().into_iter().rev().skip(*emptied) {
+        let rows = delete_with_tenant(tx, table, limit).await?;
+        if rows == 0 {
+            *emptied += 1;
+            continue;
+        }
+        let (connection, slug, _) = tx.parts();
+        sqlx::query!(
+            "UPDATE tenant_erasures
+             SET removed = jsonb_set(removed, ARRAY[$2], to_jsonb(coalesce((removed ->> $2)::bigint, 0) + $3::bigint))
+             WHERE tenant = $1",
+            slug,
+            table.name,
+            to_row(rows)
+        )
+        .execute(connection)
+        .await?;
+        return Ok(Some(ErasedRows { table: table.name, rows }));
+    }
+    Ok(None)
 }
 
 /// Counts objects that were removed from object storage.
@@ -147,11 +154,25 @@ pub async fn record_objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result
 /// Counts the rows of the transaction's tenant by table: every table that has tenants' rows, without those
 /// that outlive their tenant (the audit log, the erasure itself, the announcement of the deletion).
 pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
-    let (connection, _, _) = tx.parts();
-    let rows = sqlx::query!(r#"SELECT relation AS "relation!", held AS "held!" FROM unslide_tenant_rows()"#)
-        .fetch_all(connection)
-        .await?;
-    Ok(rows.into_iter().map(|row| (row.relation, from_row(row.held))).collect())
+    let mut left = ByTable::new();
+    for table in tx.tables() {
+        let counted = Selection::Tenant.count_in_table(tx, table).await?;
+        left.extend(counted.map(|counted| (counted.table.to_owned(), counted.rows)));
+    }
+    Ok(left)
+}
+
+/// Counts what a deletion of the transaction's tenant would remove, and deletes nothing.
+pub async fn count_removal(tx: &mut TenantTx) -> Result<RemovalCount> {
+    let mut count = RemovalCount::begin();
+    for table in tx.tables() {
+        if count.is_over() {
+            break;
+        }
+        let counted = Selection::Tenant.count_in_table(tx, table).await?;
+        count.add_rows(counted.as_slice());
+    }
+    Ok(count)
 }
 
 /// Ends the job: the remaining rows are counted in this transaction, and an audit entry lists the removed

@@ -86,6 +86,8 @@ pub async fn list_figures(
     limit: u32,
 ) -> Result<Vec<TenantFigures>> {
     let (rank, slug) = after.map(|(rank, slug)| (*rank, slug.as_str())).unzip();
+    let counted = store.tables().into_iter().filter_map(|table| Some((table.name, table.counted_bytes?)));
+    let (tables, columns): (Vec<&str>, Vec<&str>) = counted.unzip();
     Ok(sqlx::query_as!(
         TenantFigures,
         r#"SELECT r.slug AS "id!: TenantColumn", r.name AS "name!", r.state AS "state!: TenantStanding",
@@ -94,14 +96,15 @@ pub async fn list_figures(
                   r.symbol_bytes AS "symbol_bytes!: U64", r.pending_bytes AS "pending_bytes!: U64",
                   r.symbol_limit AS "symbol_limit_bytes!: U64", r.uploads_waiting AS "uploads_waiting!: U64",
                   r.keys AS "keys!: U64", r.rank AS "rank!: U64"
-           FROM (SELECT f.*, l.symbol_limit,
+           FROM (SELECT f.*, s.symbol_bytes, l.symbol_limit,
                         CASE $2 WHEN 'deferred' THEN f.deferred_records
-                                WHEN 'symbols' THEN f.symbol_bytes + f.pending_bytes
+                                WHEN 'symbols' THEN s.symbol_bytes + f.pending_bytes
                                 WHEN 'full' THEN least(
-                                    floor((f.symbol_bytes + f.pending_bytes) * 1000000::numeric / l.symbol_limit),
+                                    floor((s.symbol_bytes + f.pending_bytes) * 1000000::numeric / l.symbol_limit),
                                     9223372036854775807)::bigint
                                 ELSE f.reports_last_hour END AS rank
                  FROM unslide_tenant_figures($1) f
+                 JOIN unslide_stored_bytes($7, $8) AS s (tenant, symbol_bytes) ON s.tenant = f.slug
                  CROSS JOIN LATERAL (
                      SELECT least(coalesce(nullif((f.limits ->> 'symbol_bytes')::numeric, 0), $3::bigint), 9223372036854775807)::bigint
                          AS symbol_limit) l) r
@@ -112,7 +115,9 @@ pub async fn list_figures(
         to_row(symbol_limit).max(1),
         rank,
         slug,
-        i64::from(to_row32(limit))
+        i64::from(to_row32(limit)),
+        &tables as &[&str],
+        &columns as &[&str]
     )
     .fetch_all(store.pool())
     .await?)

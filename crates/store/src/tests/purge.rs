@@ -53,11 +53,7 @@ async fn a_purge_deletes_no_more_rows_than_it_is_told_the_oldest_first() {
         add(&database, table, values, 10).await;
         let old =
             format!("SELECT count(*) FROM {table} WHERE {column} < '{}'", start() - Duration::minutes(6));
-        let function = match *table {
-            "live_events" => "unslide_live_events_purge(".to_owned(),
-            _ => format!("unslide_purge('{table}', "),
-        };
-        let purge = format!("SELECT {function}'{}', 3)", start() - Duration::minutes(2));
+        let purge = format!("SELECT unslide_purge('{table}', '{}', 3)", start() - Duration::minutes(2));
         // Of ten, eight are over, and four of those are older than six minutes.
         for (gone, left) in [(3, 1), (3, 0), (2, 0), (0, 0)] {
             assert_eq!(database.number(&purge).await, gone, "{table}");

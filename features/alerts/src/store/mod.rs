@@ -38,8 +38,8 @@ const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::new("alert_rules"),
     OwnedTable::new("alert_figures"),
     OwnedTable::kept_for("alert_firings", ALERT_RETENTION),
-    OwnedTable::kept_for("alert_events", ALERT_RETENTION),
     OwnedTable::kept_for("alert_messages", ALERT_RETENTION),
+    OwnedTable::kept_for("alert_events", ALERT_RETENTION),
     OwnedTable::kept_for("alert_recipients", recipients::LINK_LIFETIME),
     OwnedTable::new("alert_mail_counts"),
 ];

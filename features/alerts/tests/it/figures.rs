@@ -10,7 +10,7 @@ use unslide_alerts::store::{ALERT_HOOK, evaluate_rule};
 use unslide_harness::database::{TestDatabase, acme};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_model::{DistinctSketch, QuantileSketch};
-use unslide_store::tables::purge_features;
+use unslide_store::tables::purge_old_rows;
 
 /// The time between two evaluations, and a little more.
 const NEXT_EVALUATION: Duration = Duration::minutes(5);
@@ -107,7 +107,7 @@ async fn a_bad_figure_fires_once_and_says_when_it_is_good_again() {
     assert_eq!(evaluate_now(&database, &rule).await, 0);
     assert_eq!(list_all(&database).await[0].ended_at, None);
     database.wait(Duration::days(100));
-    purge_features(&database.store).await.unwrap();
+    purge_old_rows(&database.store).await.unwrap();
     assert_eq!(list_all(&database).await.len(), 1, "one that has not ended is kept");
 }
 

@@ -19,7 +19,7 @@ use unslide_model::Secret;
 use unslide_store::groups::{GroupActor, MergeOutcome, id_of};
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::reports::{Arrival, Effects};
-use unslide_store::tables::purge_features;
+use unslide_store::tables::purge_old_rows;
 use unslide_store::{TenantTx, Uuid};
 
 pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
@@ -160,9 +160,9 @@ async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
     let message = &listed(&database).await[0];
     assert_eq!((message.status, message.last_error.as_ref()), (AlertStatus::Delivered, None));
     database.wait(Duration::days(87));
-    assert_eq!(purge_features(&database.store).await.unwrap(), 0);
+    assert_eq!(purge_old_rows(&database.store).await.unwrap(), 0);
     database.wait(Duration::days(4));
-    assert_eq!(purge_features(&database.store).await.unwrap(), 2, "the event and the message");
+    assert_eq!(purge_old_rows(&database.store).await.unwrap(), 2, "the event and the message");
     assert!(listed(&database).await.is_empty());
 }
 

@@ -9,7 +9,7 @@ use unslide_alerts::store::rules::RecipientStatus;
 use unslide_alerts::store::{ALERT_HOOK, messages::SEND_LEASE_TIMEOUT};
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_store::TenantTx;
-use unslide_store::tables::purge_features;
+use unslide_store::tables::purge_old_rows;
 
 const KIM: &str = "kim@example.com";
 
@@ -60,12 +60,12 @@ async fn a_recipient_is_asked_once_a_day_and_its_last_link_counts() {
     // The link ends with its week. A confirmed recipient keeps it.
     database.wait(LINK_LIFETIME + Duration::SECOND);
     assert_eq!(found(2).await, None);
-    assert_eq!((purge_features(&database.store).await.unwrap(), status(&database).await), (1, None));
+    assert_eq!((purge_old_rows(&database.store).await.unwrap(), status(&database).await), (1, None));
     assert!(asked(&database).await && sent(&database, 3, true).await);
     for (accepted, expected) in [(true, RecipientStatus::Confirmed), (false, RecipientStatus::Refused)] {
         in_tx(&database, async |tx| set_accepted(tx, KIM, accepted).await.unwrap()).await;
         database.wait(LINK_LIFETIME * 2);
-        assert_eq!(purge_features(&database.store).await.unwrap(), 0);
+        assert_eq!(purge_old_rows(&database.store).await.unwrap(), 0);
         assert_eq!(found(3).await.unwrap().recipient.status, expected);
         assert!(asked(&database).await && !is_due(&database).await, "nothing is left to ask");
     }

@@ -29,6 +29,7 @@ const OWNED_TABLES: &[OwnedTable] = &[
         session: Some("session_id"),
         age: RowAge::Retention,
         files: Some(CAPTURE_FILES),
+        counted_bytes: Some("size"),
         ..OwnedTable::new("captures")
     },
     OwnedTable {
@@ -39,7 +40,7 @@ const OWNED_TABLES: &[OwnedTable] = &[
 
 /// The files of a capture and its analyses.
 const CAPTURE_FILES: RowFiles =
-    RowFiles { columns: &["id", "form", "files", "run", "answer"], bytes: "size", list: list_files };
+    RowFiles { columns: &["id", "form", "files", "run", "answer"], list: list_files };
 
 fn wake_captures<'t>(tx: &'t mut TenantTx, symbols: ArrivedSymbols<'t>) -> HookFuture<'t, u64> {
     Box::pin(wake::wake(tx, symbols.arrived, symbols.is_system, symbols.limit))

@@ -75,7 +75,7 @@ async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
         .await
         .unwrap();
     assert_eq!(redirect_location(&over.get("/console").await), "/console/sign-in");
-    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
+    assert_eq!(unslide_store::tables::purge_old_rows(&world.store).await.unwrap(), 1);
     let expires_at = Some(world.host.clock.now() + Duration::from_secs(3_600));
     let ends = world.make_key("acme", &keys::NewApiKey { expires_at, ..new_key(&Scope::ALL) }).await;
     let expired = Browser::signed_in(&world, &ends.1).await;

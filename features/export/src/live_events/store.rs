@@ -8,19 +8,15 @@ use std::collections::BTreeMap;
 use time::Duration;
 use unslide_store::groups::GroupEvent;
 use unslide_store::slots::PublishedSymbols;
-use unslide_store::sql::in_pages;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Announcement, OwnerTx, Result, Store, StoreEvent, StoreHook, StoredReports, TenantTx};
+use unslide_store::{Announcement, OwnerTx, Result, StoreEvent, StoreHook, StoredReports, TenantTx};
 
 /// Writes events in the transactions of their causes.
 pub const EVENT_HOOK: StoreHook = StoreHook {
-    tables: &[OwnedTable::new("live_event_counters"), LIVE_EVENTS],
+    tables: &[OwnedTable::new("live_event_counters"), OwnedTable::kept_for("live_events", EVENT_RETENTION)],
     on_event: Some(|event| Box::pin(write_for_event(event))),
     ..StoreHook::new(crate::NAME)
 };
-
-const LIVE_EVENTS: OwnedTable =
-    OwnedTable { delete_old: Some(|store| Box::pin(purge_events(store))), ..OwnedTable::new("live_events") };
 
 async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     match event {
@@ -191,17 +187,4 @@ fn event_for_group(event: &GroupEvent) -> NewLiveEvent {
             data: json!({"app": app, "group": group, "title": title, "version": version, "reason": reason}),
         },
     }
-}
-
-/// Removes events that are a day old. Returns their number.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub async fn purge_events(store: &Store) -> Result<u64> {
-    let before = store.now() - EVENT_RETENTION;
-    in_pages(|rows| {
-        sqlx::query_scalar!(r#"SELECT unslide_live_events_purge($1, $2) AS "gone!""#, before, rows)
-            .fetch_one(store.pool())
-    })
-    .await
 }

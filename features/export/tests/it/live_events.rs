@@ -104,7 +104,7 @@ async fn reports_groups_and_symbols_tell_of_themselves_once() {
         assert!(kept(&database, &tenant, app).await.is_empty());
     }
     database.wait(Duration::hours(25));
-    assert_eq!(unslide_store::tables::purge_features(&database.store).await.unwrap(), 5);
+    assert_eq!(unslide_store::tables::purge_old_rows(&database.store).await.unwrap(), 5);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use unslide_harness::database::{TestDatabase, acme, start, umbrella};
 use unslide_health::store::figures::watched::{FigurePoint, list_points};
 use unslide_health::store::metrics::{MetricArrival, OTHER};
 use unslide_health::store::sessions::{EndReason, SessionArrival};
-use unslide_store::tables::purge_features;
+use unslide_store::tables::purge_old_rows;
 use unslide_store::watched_figures::{FigurePeriod, FigureQuery};
 
 /// A payload that ended some time ago.
@@ -133,12 +133,12 @@ async fn rows_of_hours_go_after_two_days_and_are_of_one_tenant() {
     assert_eq!(list_points(&mut tx, query("launch_time", None)).await.unwrap(), None, "no such figure");
     tx.rollback().await.unwrap();
     database.wait(Duration::hours(49));
-    assert_eq!(purge_features(&database.store).await.unwrap(), 0);
+    assert_eq!(purge_old_rows(&database.store).await.unwrap(), 0);
     database.wait(Duration::hours(2));
     let rows = "SELECT (SELECT count(*) FROM metric_hours) + (SELECT count(*) FROM session_hour_counts)";
     let kept = database.number(rows).await;
     assert!(kept > 1);
-    assert_eq!(i64::try_from(purge_features(&database.store).await.unwrap()).unwrap(), kept);
+    assert_eq!(i64::try_from(purge_old_rows(&database.store).await.unwrap()).unwrap(), kept);
     assert_eq!(database.number(rows).await, 0);
     assert!(database.number("SELECT count(*) FROM metric_days").await > 0, "days stay");
 }

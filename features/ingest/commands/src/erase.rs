@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use unslide_cli::listing::item_text;
 use unslide_cli::moment::Moment;
 use unslide_cli::{
-    ApiServer, Client, CommandError, Outcome, block_on, confirm_action, print_erasure, wait_for_erasure,
+    ApiServer, Client, CommandError, ErasureArguments, ErasureRequest, Outcome, block_on, run_erasure,
 };
 use unslide_model::{Clock, SystemClock};
 
@@ -25,15 +25,8 @@ pub struct Arguments {
     /// Erase this version of the apps alone, as their reports name it
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
-    /// Do not ask for confirmation
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until everything is erased, which takes a minute or more
-    #[arg(long)]
-    no_wait: bool,
-    /// Print JSON instead of text
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    erasure: ErasureArguments,
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
@@ -53,23 +46,20 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .app_version
             .as_deref()
             .map_or_else(String::new, |version| format!(" of version {version}"));
-        let question = format!(
-            "This erases the reports and runs{of} that came with the key {id} from {from}{until}. It cannot be undone."
-        );
-        confirm_action(&question, arguments.yes)?;
         let path = format!("/v1/public-keys/{id}");
-        let wanted = json!({"from": from, "to": to, "version": arguments.app_version});
-        let mut erasure: Value = client.post(&format!("{path}/erasures"), &wanted).await?;
-        let own = item_text(&erasure, "id");
-        if !arguments.no_wait {
-            let reload = async || {
-                let key: Value = client.get(&path).await?;
-                let mut erasures = key["erasures"].as_array().into_iter().flatten();
-                let found = erasures.find(|erasure| item_text(erasure, "id") == own);
-                Ok(found.ok_or("the key does not list the erasure any more")?.clone())
-            };
-            erasure = wait_for_erasure(erasure, reload).await?;
-        }
-        print_erasure(&erasure, arguments.json)
+        let request = ErasureRequest {
+            path: &format!("{path}/erasures"),
+            body: json!({"from": from, "to": to, "version": arguments.app_version}),
+            question: &format!(
+                "This erases the reports and runs{of} that came with the key {id} from {from}{until}."
+            ),
+        };
+        let reload = async |own: &str| {
+            let key: Value = client.get(&path).await?;
+            let mut erasures = key["erasures"].as_array().into_iter().flatten();
+            let found = erasures.find(|erasure| item_text(erasure, "id") == own);
+            Ok(found.ok_or("the key does not list the erasure any more")?.clone())
+        };
+        run_erasure(&client, &arguments.erasure, request, reload).await
     })
 }

@@ -1,9 +1,11 @@
 //! `POST /v1/public-keys/{id}/erasures`: erases what apps sent with a public key.
 
 use super::{check_id, no_key};
-use crate::erasure::begin_erasure;
+use crate::erasure::{begin_erasure, count_removal};
 use crate::store;
+use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -13,6 +15,7 @@ use unslide_api::feature::operation::{
 };
 use unslide_model::SenderKeyId;
 use unslide_store::key_erasures::{KeyErasure, KeyRange, MAX_OPEN_ERASURES};
+use unslide_store::tables::RemovalCount;
 use utoipa::ToSchema;
 
 /// The most bytes of a version.
@@ -36,17 +39,23 @@ pub struct NewKeyErasure {
     #[serde(default)]
     #[schema(max_length = 200, example = "3.0.1")]
     pub version: Option<String>,
+    /// True only counts what would be removed.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// Erase what came with a public key
 ///
 /// Deletes the reports and the summaries of runs that apps sent with the key and that arrived in a range of time, also those
 /// that are not stored yet. The reports are taken out of the counts of their groups, versions and devices. A builder does it;
-/// `erasures` of `GET /v1/public-keys/{id}` shows what was removed. It cannot be undone. Of a key 20 erasures may be under way.
+/// `erasures` of `GET /v1/public-keys/{id}` shows what was removed. It cannot be undone. With `dry_run` nothing happens, and the
+/// answer is what would be removed. Of a key 20 erasures may be under way.
 #[utoipa::path(post, path = "/v1/public-keys/{id}/erasures", tag = "ingest", operation_id = "erase_public_key_reports",
     params(("id" = String, Path, description = "The key's id: 8 hexadecimal digits.", max_length = 64)),
     request_body = NewKeyErasure,
-    responses((status = 202, description = "The erasure has begun.",
+    responses(
+        (status = 200, description = "A dry run: what the erasure would remove.", body = RemovalCount),
+        (status = 202, description = "The erasure has begun.",
             headers(("location" = String, description = "The path of the key with its erasures.")), body = KeyErasure),
         Failures),
     security(("key" = ["tenant:admin"])))]
@@ -55,11 +64,15 @@ pub async fn erase_public_key_reports(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
     JsonBody(new): JsonBody<NewKeyErasure>,
-) -> Result<AcceptedResponse<KeyErasure>, Problem> {
+) -> Result<Response, Problem> {
     check_id(&id)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     store::get_key(&mut tx, &id, access.only_app()).await?.ok_or_else(no_key)?;
+    let is_dry_run = new.dry_run;
     let range = check_range(&id, new, tx.now())?;
+    if is_dry_run {
+        return Ok(Json(count_removal(&mut tx, &range).await?).into_response());
+    }
     let actor = access.principal.key_id.to_string();
     let Some(erasure) = begin_erasure(&mut tx, &range, &actor).await? else {
         let detail = format!(
@@ -68,7 +81,8 @@ pub async fn erase_public_key_reports(
         return Err(Problem::new(Kind::LimitReached, detail));
     };
     tx.commit().await?;
-    Ok(AcceptedResponse { body: erasure, location: Some(format!("/v1/public-keys/{id}")) })
+    let location = Some(format!("/v1/public-keys/{id}"));
+    Ok(AcceptedResponse { body: erasure, location }.into_response())
 }
 
 fn check_range(id: &str, new: NewKeyErasure, now: OffsetDateTime) -> Result<KeyRange, Problem> {
@@ -97,7 +111,11 @@ mod tests {
     fn a_range_ends_now_at_the_latest() {
         let now = datetime!(2026-11-27 07:00 UTC);
         let range = |from, to, version: Option<&str>| {
-            check_range("0a1b2c3d", NewKeyErasure { from, to, version: version.map(str::to_owned) }, now)
+            check_range(
+                "0a1b2c3d",
+                NewKeyErasure { from, to, version: version.map(str::to_owned), dry_run: false },
+                now,
+            )
         };
         let hour_ago = now - Duration::HOUR;
         assert_eq!(range(hour_ago, None, None).unwrap().end, now);

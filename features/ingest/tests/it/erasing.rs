@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_harness::database::{TestDatabase, acme, arrival, start};
 use unslide_health::store::HEALTH_HOOK;
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
-use unslide_ingest::erasure::{begin_erasure, end_search, search_range};
+use unslide_ingest::erasure::{begin_erasure, count_removal, end_search, search_for_erasure};
 use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::event::GatewayEvent;
 use unslide_store::Uuid;
@@ -88,7 +88,7 @@ async fn finish(database: &TestDatabase, id: Uuid) -> KeyErasure {
         if !erasure.is_open() {
             return erasure;
         }
-        assert!(search_range(&database.store, &tenant, &erasure).await.unwrap());
+        assert!(search_for_erasure(&database.store, &tenant, &erasure).await.unwrap());
         let mut tx = database.store.tenant(&tenant).await.unwrap();
         end_search(&mut tx, &erasure).await.unwrap();
         tx.commit().await.unwrap();
@@ -109,7 +109,13 @@ async fn count_reports(database: &TestDatabase) -> i64 {
 async fn everything_of_a_key_is_erased_and_nothing_of_others() {
     let database = database().await;
     assert_eq!(count_reports(&database).await, 5);
-    let requested = request(&database, &range(&database, None)).await;
+    let range = range(&database, None);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let counted = count_removal(&mut tx, &range).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!((counted.would_remove, counted.complete), ([("reports", 3), ("sessions", 1)].into(), true));
+    assert_eq!(count_reports(&database).await, 5, "a dry run removes nothing");
+    let requested = request(&database, &range).await;
     let ended = finish(&database, requested.id).await;
     assert_eq!(ended.state, ErasureState::Done);
     assert_eq!(ended.removed, [("reports".to_owned(), 3), ("sessions".to_owned(), 1)].into());
@@ -171,7 +177,7 @@ async fn an_erasure_that_was_cut_off_goes_on_and_counts_each_row_once() {
     // The process ends in the middle of any statement.
     while tokio::time::timeout(
         StdDuration::from_millis(40 + cut),
-        search_range(&database.store, &tenant, &requested),
+        search_for_erasure(&database.store, &tenant, &requested),
     )
     .await
     .is_err()
@@ -196,6 +202,10 @@ async fn an_administrator_erases_by_the_api_and_on_the_page() {
     assert_eq!((&erasure["state"], &erasure["version"]), (&json!("searching"), &json!("1.0")));
     let time = |member: &str| erasure[member].as_str().unwrap();
     assert!(time("to") <= time("requested_at"), "the range ends now at the latest: {erasure}");
+    let mut dry_run = wanted.clone();
+    dry_run["dry_run"] = true.into();
+    let counted = world.post_json(&erasures, &admin, &dry_run).await.expect_status(200);
+    assert_eq!(counted, json!({"would_remove": {}, "complete": true}));
     let shown = world.get(&path, &admin).await.expect_status(200);
     assert_eq!(shown["erasures"], json!([erasure]));
     let wrong = json!({"from": "2099-01-01T00:00:00Z"});

@@ -77,7 +77,7 @@ async fn a_key_shows_the_versions_of_apps_that_use_it() {
     assert_eq!(shown["versions"].as_array().unwrap().len(), 100);
     world.execute("UPDATE ingest_key_versions SET day = day - 91").await;
     assert_eq!(
-        i64::try_from(unslide_store::tables::purge_features(&world.store).await.unwrap()).unwrap(),
+        i64::try_from(unslide_store::tables::purge_old_rows(&world.store).await.unwrap()).unwrap(),
         rows
     );
     world.stop().await;

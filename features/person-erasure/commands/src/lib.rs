@@ -1,11 +1,11 @@
 //! `unslide erase`: erases what a tenant has of one person.
 
 use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
-use serde_json::{Value, json};
+use serde_json::json;
 use unslide_cli::listing::{Listing, item_text};
 use unslide_cli::{
-    ApiServer, Client, ClientFeature, FeatureCommand, Outcome, block_on, confirm_action, describe_removed,
-    print_erasure, wait_for_erasure,
+    ApiServer, Client, ClientFeature, ErasureArguments, ErasureRequest, FeatureCommand, Outcome, block_on,
+    describe_removed, run_erasure,
 };
 
 /// Everything that the feature adds to the command line.
@@ -14,6 +14,7 @@ pub const FEATURE: ClientFeature = ClientFeature {
     ..ClientFeature::new("person-erasure")
 };
 
+const PATH: &str = "/v1/person-erasures";
 /// Entries of the list of erasures.
 const LIST_ENTRIES: usize = 50;
 
@@ -27,6 +28,7 @@ The key needs the scope tenant:admin. Data that arrived before the command is de
 arrives later is stored.
 
 Examples:
+  unslide erase --user u-17 --dry-run
   unslide erase --user u-17
   unslide erase --installation 0308d5c6e6b4e172 --yes --no-wait
   unslide erase --list"
@@ -46,15 +48,8 @@ struct Arguments {
     /// List the erasures so far, the newest first
     #[arg(long)]
     list: bool,
-    /// Do not ask for confirmation
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until everything is erased, which takes a minute or more
-    #[arg(long)]
-    no_wait: bool,
-    /// Print JSON instead of text
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    erasure: ErasureArguments,
 }
 
 impl Arguments {
@@ -72,25 +67,24 @@ fn run(matches: &ArgMatches) -> Outcome {
         let client = Client::new(&arguments.server)?;
         match arguments.person() {
             Some((kind, id)) => erase(&client, &arguments, kind, id).await,
-            None => list_erasures(&client, arguments.json).await,
+            None => list_erasures(&client, arguments.erasure.json).await,
         }
     })
 }
 
 async fn erase(client: &Client, arguments: &Arguments, kind: &str, id: &str) -> Outcome {
-    let question = format!("This erases everything of the {kind} {id}. It cannot be undone.");
-    confirm_action(&question, arguments.yes)?;
-    let mut erasure: Value = client.post("/v1/person-erasures", &json!({ "kind": kind, "id": id })).await?;
-    let path = format!("/v1/person-erasures/{}", item_text(&erasure, "id"));
-    if !arguments.no_wait {
-        erasure = wait_for_erasure(erasure, async || Ok(client.get(&path).await?)).await?;
-    }
-    print_erasure(&erasure, arguments.json)
+    let request = ErasureRequest {
+        path: PATH,
+        body: json!({ "kind": kind, "id": id }),
+        question: &format!("This erases everything of the {kind} {id}."),
+    };
+    let reload = async |id: &str| Ok(client.get(&format!("{PATH}/{id}")).await?);
+    run_erasure(client, &arguments.erasure, request, reload).await
 }
 
 async fn list_erasures(client: &Client, as_json: bool) -> Outcome {
     let listing = Listing {
-        path: "/v1/person-erasures",
+        path: PATH,
         query: Vec::new(),
         limit: LIST_ENTRIES,
         head: &["ID", "KIND", "REQUESTED", "STATE", "REMOVED", "PERSON"],

@@ -32,7 +32,7 @@ async fn a_builder_searches_at_once_and_comes_back_for_the_second_search() {
     let run = unslide_builder::run(config, features, host.clone(), child);
     let builder = RunningService::spawn(host, PROBES, run);
     let mut tx = servers.store.tenant(&acme()).await.unwrap();
-    let new = NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned() };
+    let new = NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned(), dry_run: false };
     let requested = store::begin_erasure(&mut tx, &new, "test").await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let searched = async {

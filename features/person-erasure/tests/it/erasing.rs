@@ -8,6 +8,7 @@ use sqlx::Row;
 use std::collections::BTreeMap;
 use time::Duration;
 use unslide_harness::database::{TestDatabase, acme, umbrella};
+use unslide_person_erasure::search::count_removal;
 use unslide_person_erasure::store;
 use unslide_store::erasure_requests::ErasureState;
 use unslide_store::gateway_events::EventOutcome;
@@ -46,6 +47,32 @@ async fn everything_of_a_user_is_erased_and_nothing_of_others() {
     let runs = database.rows("SELECT session_id FROM sessions").await;
     assert_eq!(runs[0].get::<String, _>(0), OTHER_RUN);
     assert_eq!(database.number("SELECT count(*) FROM condemned_objects").await, 1, "the capture's file");
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn a_dry_run_counts_what_the_erasure_removes_and_removes_nothing() {
+    for (kind, id) in [
+        (PersonKind::User, "robin"),
+        (PersonKind::Installation, "robin's phone"),
+        (PersonKind::Session, RUN),
+        (PersonKind::User, "nobody"),
+    ] {
+        let database = database().await;
+        fill(&database).await;
+        let before = count_rows(&database).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let counted = count_removal(&mut tx, kind, id).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(counted.complete);
+        assert_eq!(count_rows(&database).await, before, "{id}");
+        assert_eq!(database.number("SELECT count(*) FROM erased_persons").await, 0);
+        let requested = request(&database, kind, id).await;
+        let removed = finish(&database, requested.id).await.removed;
+        let removed: BTreeMap<&str, u64> =
+            removed.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
+        assert_eq!(counted.would_remove, removed, "{id}");
+    }
 }
 
 /// Proves: deletion
@@ -136,7 +163,7 @@ async fn the_audit_log_and_the_erasure_have_a_keyed_hash_and_never_the_id() {
     let again = request(&database, PersonKind::User, "robin").await;
     assert_eq!(again.person_hash, requested.person_hash);
     let mut tx = database.store.tenant(&umbrella()).await.unwrap();
-    let new = store::NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned() };
+    let new = store::NewPersonErasure { kind: PersonKind::User, id: "robin".to_owned(), dry_run: false };
     let foreign = store::begin_erasure(&mut tx, &new, "test").await.unwrap().unwrap();
     assert_ne!(foreign.person_hash, requested.person_hash, "tenants have different hashes");
     assert!(store::get_erasure(&mut tx, requested.id).await.unwrap().is_none());

@@ -95,7 +95,7 @@ pub async fn fill(database: &TestDatabase) {
 /// Requests an erasure.
 pub async fn request(database: &TestDatabase, kind: PersonKind, id: &str) -> PersonErasure {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let new = NewPersonErasure { kind, id: id.to_owned() };
+    let new = NewPersonErasure { kind, id: id.to_owned(), dry_run: false };
     let erasure = store::begin_erasure(&mut tx, &new, "test").await.unwrap().unwrap();
     tx.commit().await.unwrap();
     erasure
@@ -110,7 +110,7 @@ pub async fn finish(database: &TestDatabase, id: Uuid) -> PersonErasure {
         let ended = store::get_erasure(&mut tx, id).await.unwrap().unwrap();
         tx.rollback().await.unwrap();
         let Some(erasure) = open else { return ended };
-        let search = PersonSearch { store: &database.store, tenant: &tenant, erasure: &erasure };
+        let mut search = PersonSearch::for_erasure(&database.store, &tenant, &erasure);
         assert_eq!(search.erase_some().await.unwrap(), None);
         let mut tx = database.store.tenant(&tenant).await.unwrap();
         unslide_person_erasure::end_search(&mut tx, &erasure).await.unwrap();

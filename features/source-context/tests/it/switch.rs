@@ -96,7 +96,7 @@ async fn bundles_count_against_the_limit_and_go_with_symbols_and_by_age() {
     world.switch(&key, true).await.expect_status(200);
     world.post(BUNDLES, &key, "SYSB no bundle").await.expect_problem(400, "invalid-upload");
     world.post(BUNDLES, &key, bundle(TEXT)).await.expect_status(200);
-    assert!(world.number("SELECT sum(size)::bigint FROM counted_files").await > 100);
+    assert!(world.number("SELECT sum(size)::bigint FROM source_bundles").await > 100);
     world.change_limits("acme", &QuotaLimits { symbol_bytes: 200, ..QuotaLimits::default() }).await;
     let limited = world.create_master_key("acme").await;
     world.post(BUNDLES, &limited, bundle("another\n")).await.expect_problem(507, "symbol-quota");

@@ -30,7 +30,8 @@ const CHUNK_FOLDER: &str = "chunks";
 /// The tables of the feature.
 pub const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable {
-        files: Some(RowFiles { columns: &["sha1", "object_id"], bytes: "size", list: list_files }),
+        files: Some(RowFiles { columns: &["sha1", "object_id"], list: list_files }),
+        counted_bytes: Some("counted_size"),
         ..OwnedTable::kept_for("uploader_chunks", Duration::ZERO)
     },
     OwnedTable::kept_for("uploader_files", FILE_LIFETIME),

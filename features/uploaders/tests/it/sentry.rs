@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::TenantId;
 use unslide_store::tenants::QuotaLimits;
+use unslide_store::usage;
 use unslide_uploaders_formats::{SentryTokenClaim, write_sentry_token};
 use unslide_world::wait_until;
 
@@ -48,8 +49,9 @@ async fn a_file_of_several_chunks_becomes_symbols_and_is_not_sent_again() {
     assert_eq!(world.number("SELECT count(*) FROM uploads WHERE app = 'com.example.shop'").await, 1);
 
     // The chunks no longer count beside the file.
-    let counted = world.number("SELECT coalesce(sum(size), 0)::bigint FROM counted_files").await;
-    assert_eq!(counted, bytes.len() as i64);
+    let mut tx = world.store.tenant(&TenantId::new("acme").unwrap()).await.unwrap();
+    assert_eq!(usage::read_symbol_bytes(&mut tx).await.unwrap().stored, bytes.len() as u64);
+    tx.rollback().await.unwrap();
     // Nor are they stored beside it.
     assert_eq!(world.number("SELECT count(*) FROM uploader_chunks").await, 0);
     assert_eq!(stored_chunks(&world, 0).await, 0);
@@ -236,8 +238,8 @@ async fn chunks_count_against_the_limit_and_expire() {
         "it expires before the rest is sent"
     );
     world.execute("UPDATE uploader_chunks SET expires_at = now() - interval '1 minute'").await;
-    assert_eq!(unslide_store::tables::purge_features(&world.store).await.unwrap(), 1);
-    assert_eq!(world.number("SELECT count(*) FROM counted_files").await, 0);
+    assert_eq!(unslide_store::tables::purge_old_rows(&world.store).await.unwrap(), 1);
+    assert_eq!(world.number("SELECT count(*) FROM uploader_chunks").await, 0);
     assert_eq!(world.send_chunks(&key, &[Part::chunk(&[2; 9_000])]).await.status, 200);
     world.stop().await;
 }

@@ -44,7 +44,8 @@ pub(crate) async fn erase_tenant(
         return parts.into_result();
     }
     loop {
-        while delete_rows(storage, tenant, job).await? {}
+        let mut emptied = 0;
+        while delete_rows(storage, tenant, job, &mut emptied).await? {}
         delete_objects(storage, tenant, Some(job)).await?;
         if kafka.tenant_topics {
             let removed = admin::delete_tenant_topics(kafka, tenant).await;
@@ -91,10 +92,15 @@ async fn delete_unfinished(
     }
 }
 
-/// Deletes one page of rows. Returns false once there are none.
-async fn delete_rows(storage: &JobStorage, tenant: &TenantId, job: &JobLease) -> Result<bool, JobFailure> {
+/// Deletes one page of rows. Returns false once there are none. `emptied` is the number of tables that have none.
+async fn delete_rows(
+    storage: &JobStorage,
+    tenant: &TenantId,
+    job: &JobLease,
+    emptied: &mut usize,
+) -> Result<bool, JobFailure> {
     let mut tx = storage.store.tenant(tenant).await?;
-    let gone = erasure::erase_rows(&mut tx, ERASE_PAGE_ENTRIES).await?;
+    let gone = erasure::erase_rows(&mut tx, emptied, ERASE_PAGE_ENTRIES).await?;
     if gone.is_some() {
         jobs::record_progress(&mut tx, job, &job.work).await?;
     }

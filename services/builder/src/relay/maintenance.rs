@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::jobs::JobKind;
-use unslide_store::tables::purge_features;
+use unslide_store::tables::purge_old_rows;
 use unslide_store::{
     Store, erasure, groups, jobs, keys as api_keys, outbox, partial, requests, retries, uploads,
 };
@@ -109,7 +109,7 @@ async fn delete_expired(store: &Store, now: time::OffsetDateTime) {
     );
     log_failure("ended jobs could not be removed", jobs::purge_jobs(store, now - ENDED_JOBS_RETENTION).await);
     log_failure("keys that are over could not be removed", api_keys::purge_keys(store).await);
-    log_failure("old rows of features could not be removed", purge_features(store).await);
+    log_failure("old rows could not be removed", purge_old_rows(store).await);
 }
 
 /// Adds erase jobs for deleted tenants that have none.

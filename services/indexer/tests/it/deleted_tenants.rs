@@ -23,9 +23,10 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
+    let mut emptied = 0;
     loop {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, &mut emptied, 100).await.unwrap();
         tx.commit().await.unwrap();
         if gone.is_none() {
             break;

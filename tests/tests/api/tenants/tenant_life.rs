@@ -177,6 +177,10 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     world.post_json("/v1/tenants/acme/keys", &operator, &key).await.expect_problem(404, "not-found");
     let seen = world.get("/v1/tenants/acme", &operator).await.expect_status(200);
     assert!(seen["erasure"]["requested_at"].is_string() && seen["erasure"].get("finished_at").is_none());
+    let counted = world.delete("/v1/tenants/acme?dry_run=true", &operator).await.expect_status(200);
+    assert_eq!((&counted["would_remove"]["uploads"], &counted["complete"]), (&1.into(), &true.into()));
+    assert_eq!(counted["would_remove"]["audit_log"], serde_json::Value::Null, "it stays");
+    world.delete("/v1/tenants/missing?dry_run=true", &operator).await.expect_problem(404, "not-found");
     world.delete("/v1/tenants/acme", &operator).await.expect_status(202);
     // What a builder does.
     let job = jobs::lease_jobs(&world.store, &[jobs::JobKind::Erase], "b", time::Duration::MINUTE, 9)
@@ -188,9 +192,10 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     let stored = objects.list(&prefix, None, 10).await.unwrap().entries;
     assert_eq!(stored.len(), 1);
     objects.delete(&stored[0].key).await.unwrap();
+    let mut emptied = 0;
     loop {
         let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, &mut emptied, 100).await.unwrap();
         if gone.is_none() {
             erasure::record_objects(&mut tx, 1, 15).await.unwrap();
             assert!(erasure::finish_erasure(&mut tx, &job, 0).await.unwrap());

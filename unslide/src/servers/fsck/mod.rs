@@ -33,11 +33,11 @@ pub struct Arguments {
 
 /// Compares, and prints what was found with what repairs it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let FsckConfiguration { administration: servers, objects, hooks } =
+    let FsckConfiguration { administration: servers, objects } =
         configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     block_on(async {
-        let store = boot::connect_database(&servers.postgres).await?.with_hooks(&hooks);
+        let store = boot::connect_database(&servers.postgres).await?;
         check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;
         let age = time::Duration::seconds(arguments.age.into());

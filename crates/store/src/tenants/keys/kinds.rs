@@ -181,17 +181,9 @@ mod tests {
     use super::*;
 
     const LIMITED: KeyKind = KeyKind {
-        name: "test",
-        title: "test key",
-        action: "test_key",
-        prefix: "tst_",
-        place: KeyPlace::Path("/test/"),
         scopes: &[],
-        apps: KeyApps::OneOrAll,
         life_time: KeyLifeTime::Limited { default: Duration::days(90), max: Duration::days(366) },
-        max_in_force: 200,
-        is_public: false,
-        counts_in_outages: false,
+        ..API_KEYS
     };
 
     #[test]

@@ -7,10 +7,10 @@ use super::api_text::{HashedText, KEY_BYTES};
 use super::kinds::KeyKind;
 use sha2::{Digest, Sha256};
 use unslide_model::Secret;
+use unslide_model::key_digits::encode_with;
 
 /// Crockford's base32, in lower case.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-const BITS_PER_DIGIT: usize = 5;
 const RANDOM_DIGITS: usize = 22;
 const CHECK_DIGITS: usize = 4;
 
@@ -48,9 +48,7 @@ fn write_id(hash: &[u8; 32]) -> String {
 }
 
 fn write_digits(bytes: &[u8], number: usize) -> String {
-    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
-    let digit = |five: &[u8]| DIGITS[usize::from(five.iter().fold(0, |value, bit| value << 1 | bit))];
-    bits.chunks_exact(BITS_PER_DIGIT).take(number).map(|five| char::from(digit(five))).collect()
+    encode_with(DIGITS, bytes).chars().take(number).collect()
 }
 
 fn check_digits(random: &str) -> String {

@@ -140,9 +140,10 @@ async fn nothing_is_deferred_of_a_deleted_tenant_and_its_ranges_go() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
     tx.commit().await.unwrap();
+    let mut emptied = 0;
     loop {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, 100).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, &mut emptied, 100).await.unwrap();
         tx.commit().await.unwrap();
         if gone.is_none() {
             break;

@@ -210,3 +210,15 @@ async fn read_rows(tx: &mut crate::TenantTx) -> i64 {
                 WHERE relname IN ('group_days', 'group_breakdowns', 'group_deltas')";
     sqlx::query_scalar(read).fetch_one(tx.parts().0).await.unwrap()
 }
+
+#[tokio::test]
+async fn hours_of_groups_end_two_weeks_later() {
+    let database = Database::new().await;
+    for days in [13, 15] {
+        let hour = database.clock_now() - Duration::days(days);
+        let row = format!("INSERT INTO group_hours VALUES ('acme', gen_random_uuid(), '{hour}', 1)");
+        execute(&database, &row).await;
+    }
+    assert_eq!(crate::tables::purge_old_rows(&database.store).await.unwrap(), 1);
+    assert_eq!(database.number("SELECT count(*) FROM group_hours").await, 1);
+}

@@ -3,10 +3,11 @@
 use crate::erasure::{self, ByTable};
 use crate::jobs::{self, JobKind, JobLease, Work};
 use crate::keys::{self, NewApiKey};
+use crate::tables::{CORE_TABLES, KeyColumn, OwnedTable};
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, arrival, publish, start, symbols, tenant_id};
 use crate::tests::tenants::isolation::fill;
-use crate::{StoreError, audit, outbox, reports, requests, slots, uploads};
+use crate::{StoreError, StoreHook, audit, outbox, reports, requests, slots, uploads};
 use sqlx::Row;
 use time::Duration;
 use unslide_model::{Quality, Scope};
@@ -46,15 +47,46 @@ async fn lease(database: &Database) -> Option<JobLease> {
 
 /// Erases rows until none is left that may go now.
 async fn erase(database: &Database, page: u32) -> u32 {
-    let mut pages = 0;
+    let (mut pages, mut emptied) = (0, 0);
     loop {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, page).await.unwrap();
+        let gone = erasure::erase_rows(&mut tx, &mut emptied, page).await.unwrap();
         tx.commit().await.unwrap();
-        let Some((_, rows)) = gone else { return pages };
-        assert!((1..=u64::from(page)).contains(&rows));
+        let Some(gone) = gone else { return pages };
+        assert!((1..=u64::from(page)).contains(&gone.rows), "{gone:?}");
         pages += 1;
     }
+}
+
+/// Declares every table of features by its name and the key of its partitions, each after those that it refers to. How the
+/// features declare them is tested with the features.
+async fn declare_features(database: &mut Database) {
+    let rows = database
+        .rows(
+            "WITH RECURSIVE tables AS (
+                 SELECT c.oid, c.relname::text AS name, c.relkind = 'p' AS is_partitioned
+                 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
+                 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition),
+             depths AS (
+                 SELECT oid, 0 AS depth FROM tables
+                 UNION
+                 SELECT f.conrelid, d.depth + 1 FROM depths d
+                 JOIN pg_constraint f ON f.confrelid = d.oid AND f.contype = 'f' AND f.conrelid <> d.oid
+                 WHERE d.depth < 16)
+             SELECT t.name, ARRAY(SELECT a.attname::text FROM pg_index i
+                                  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+                                  WHERE t.is_partitioned AND i.indrelid = t.oid AND i.indisprimary AND a.attname <> 'tenant')
+             FROM tables t JOIN depths d ON d.oid = t.oid GROUP BY t.oid, t.name, t.is_partitioned ORDER BY max(d.depth), t.name",
+        )
+        .await;
+    let is_core = |name: &str| CORE_TABLES.iter().any(|table| table.name == name);
+    let others = rows.iter().filter(|row| !is_core(row.get(0))).map(|row| {
+        let key: Vec<String> = row.get(1);
+        let key = key.into_iter().map(|column| KeyColumn::Value(column.leak()));
+        OwnedTable { key: key.collect::<Vec<_>>().leak(), ..OwnedTable::new(row.get::<String, _>(0).leak()) }
+    });
+    let tables = others.collect::<Vec<_>>().leak();
+    database.store = database.store.clone().with_hooks(&[StoreHook::with_tables("features", tables)]);
 }
 
 async fn finish(database: &Database, job: &JobLease, objects: u64) -> bool {
@@ -67,7 +99,8 @@ async fn finish(database: &Database, job: &JobLease, objects: u64) -> bool {
 /// Proves: deletion
 #[tokio::test]
 async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
-    let database = Database::new().await;
+    let mut database = Database::new().await;
+    declare_features(&mut database).await;
     fill(&database).await;
     let tables = tables(&database).await;
     assert!(tables.len() >= 17, "{tables:?}");
@@ -76,17 +109,20 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
         before.insert(table.clone(), held(&database, table, "acme").await.try_into().unwrap());
     }
     let others = database.number("SELECT count(*) FROM tenants WHERE state = 'active'").await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let dry_run = erasure::count_removal(&mut tx).await.unwrap();
+    tx.rollback().await.unwrap();
     delete(&database).await;
     let job = lease(&database).await.unwrap();
     assert_eq!(job.work, Work::Erase, "the only job of a deleted tenant that is given out");
     // One row a transaction, and a builder that dies in the middle: the next one goes on.
     for _ in 0..5 {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        erasure::erase_rows(&mut tx, 1).await.unwrap().unwrap();
+        erasure::erase_rows(&mut tx, &mut 0, 1).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
     let mut died = database.store.tenant(&acme()).await.unwrap();
-    erasure::erase_rows(&mut died, 1).await.unwrap().unwrap();
+    erasure::erase_rows(&mut died, &mut 0, 1).await.unwrap().unwrap();
     died.rollback().await.unwrap();
     assert!(!finish(&database, &job, 0).await, "rows are left");
     assert!(erase(&database, 2).await > 5);
@@ -104,7 +140,9 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
         assert_eq!(left, 0, "{table}");
         assert_eq!(erasure.removed.get(table), before.get(table).filter(|rows| **rows > 0), "{table}");
         assert_eq!(erasure.remaining.as_ref().unwrap().get(table), Some(&0), "{table}");
+        assert_eq!(dry_run.would_remove.get(table.as_str()), erasure.removed.get(table), "{table}");
     }
+    assert!(dry_run.complete);
     assert_eq!(proof.detail["removed"], serde_json::to_value(&erasure.removed).unwrap());
     assert_eq!(erasure.finished_at, Some(start()));
     // What outlives it says nothing of its reports, symbols or keys.
@@ -117,7 +155,8 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
 
 #[tokio::test]
 async fn another_tenant_loses_nothing() {
-    let database = Database::new().await;
+    let mut database = Database::new().await;
+    declare_features(&mut database).await;
     fill(&database).await;
     let tables = tables(&database).await;
     // The same rows under another name, made before there were guards and counted as the owner.
@@ -136,7 +175,7 @@ async fn another_tenant_loses_nothing() {
     }
     // Nobody erases a tenant that is not deleted.
     let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert!(erasure::erase_rows(&mut tx, 10).await.is_err());
+    assert!(erasure::erase_rows(&mut tx, &mut 0, 10).await.is_err());
 }
 
 /// Proves: deletion
@@ -179,6 +218,29 @@ async fn nothing_is_written_into_a_deleted_tenant() {
         )
         .await;
     assert_eq!(guarded, 0, "every table with tenants' rows has the guard");
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn the_service_deletes_such_rows_with_their_tenant_only() {
+    let database = Database::new().await;
+    fill(&database).await;
+    let delete_from = async |table: &str| {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let deleted =
+            sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(tx.parts().0).await;
+        deleted.map(|deleted| deleted.rows_affected())
+    };
+    for table in ["key_erasures", "erased_persons", "person_secrets", "outbox", "live_events"] {
+        assert_eq!(delete_from(table).await.unwrap(), 0, "{table}");
+    }
+    delete(&database).await;
+    for table in ["key_erasures", "erased_persons", "person_secrets", "outbox", "live_events"] {
+        assert!(delete_from(table).await.unwrap() > 0, "{table}");
+    }
+    for table in ["audit_log", "tenant_erasures", "tenants"] {
+        assert!(delete_from(table).await.is_err(), "{table}");
+    }
 }
 
 /// Proves: deletion

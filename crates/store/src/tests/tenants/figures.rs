@@ -2,9 +2,10 @@
 
 use crate::figures::{self, FigureOrder, TenantFigures};
 use crate::keys::{self, NewApiKey};
+use crate::tables::OwnedTable;
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, arrival, execute, start, tenant_id};
-use crate::{erasure, uploads, usage};
+use crate::{StoreHook, erasure, uploads, usage};
 use sqlx::Row;
 use time::Duration;
 use unslide_model::{ContentHash, Scope, TenantId};
@@ -33,7 +34,10 @@ async fn count_hour(database: &Database, tenant: &str, hours_ago: i64, reports: 
 
 #[tokio::test]
 async fn figures_count_what_the_usage_of_each_tenant_counts() {
-    let database = Database::new().await;
+    let mut database = Database::new().await;
+    let captures = OwnedTable { counted_bytes: Some("size"), ..OwnedTable::new("captures") };
+    let hook = StoreHook::with_tables("captures", vec![captures].leak());
+    database.store = database.store.clone().with_hooks(&[hook]);
     super::isolation::fill(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let upload = uploads::create_upload(&mut tx, None, None).await.unwrap();
@@ -177,7 +181,8 @@ async fn figures_read_no_reports_and_scan_no_large_table() {
     execute(&database, "VACUUM ANALYZE").await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let counted = sqlx::query(
-        "SELECT count(*), sum(symbol_bytes)::bigint, sum(reports_last_day)::bigint FROM unslide_tenant_figures($1)",
+        "SELECT count(*), sum(s.bytes)::bigint, sum(f.reports_last_day)::bigint
+         FROM unslide_tenant_figures($1) f JOIN unslide_stored_bytes('{objects}', '{size}') s ON s.tenant = f.slug",
     );
     let counted = counted.bind(start()).fetch_one(tx.parts().0).await.unwrap();
     let counted: [i64; 3] = [0, 1, 2].map(|column| counted.get(column));

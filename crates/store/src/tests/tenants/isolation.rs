@@ -336,7 +336,6 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_purge",
         "forgets what is over, in the tables that a list of the schema's owner names: gives a number",
     ),
-    ("unslide_live_events_purge", "forgets dashboards' events of a day ago: gives a number"),
     ("unslide_made_keys", "a leaked operator's key made keys of any tenant: ids only"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),
@@ -348,18 +347,14 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "the indexer stores what it put off: whether the ranges were as it knew them",
     ),
     ("unslide_store_failures", "the indexer's limit of skipped records: a number and slugs"),
+    ("unslide_stored_bytes", "figures of operators: sums of sizes by tenant"),
     ("unslide_stored_positions", "the indexer finds how far it is: offsets only"),
     (
         "unslide_system_waits_missed",
         "the builder finds days that lack symbols and that nothing asks for: owners and ids",
     ),
     ("unslide_system_waits_tenants", "the builder finds tenants that wait for system symbols: slugs only"),
-    (
-        "unslide_tenant_erase",
-        "removes rows that the service may not, of the transaction's own tenant, which must be deleted",
-    ),
     ("unslide_tenant_figures", "operators see which tenant is loud or full: names, limits and numbers"),
-    ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
     (
         "unslide_unknown_tenants",
@@ -491,7 +486,7 @@ async fn try_to_leave(url: String) {
         "SET session_replication_role = replica",
         "SELECT pg_read_file('PG_VERSION')",
         "COPY reports TO PROGRAM 'cat'",
-        "SELECT unslide_tenant_tables()",
+        "SELECT unslide_delete_before('reports', 'tenant', 'received_at', now(), 1)",
     ] {
         let done = sqlx::query(statement).execute(&mut connection).await;
         assert_eq!(code(&done.unwrap_err()), "42501", "{statement}");
