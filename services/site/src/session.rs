@@ -1,14 +1,17 @@
 //! The session cookie, and the access of requests with a session.
 
 use super::link::{build_link, is_local};
-use super::shell::{Shell, SideBar, render_html};
+use super::shell::{FIRST_PAGE, Shell, SideBar, render_html};
 use super::viewer::{Viewer, ViewerCell};
 use crate::cookie::BrowserCookie;
 use crate::escaping::{self, Template, filters};
+use crate::form::request_host;
 use crate::store::{self, ConsoleSession, SessionToken};
 use axum::extract::{FromRef, FromRequestParts};
 use axum::response::{IntoResponse, Redirect, Response};
+use http::header::REFERER;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{Extensions, HeaderMap, HeaderValue, Method};
 use std::sync::Arc;
 use time::Duration;
@@ -114,8 +117,9 @@ pub async fn end_browser_session(
 /// Redirects to the sign-in page, with the way back. A browser sends no cookie when it follows a link of
 /// another site: then the same address is requested again from a page of the console.
 fn not_signed_in(parts: &Parts) -> Response {
-    let here = parts.uri.path_and_query().map_or("/console", |path| path.as_str());
-    let back = if parts.method.is_safe() && is_local(here) { here } else { "/console" };
+    let here = parts.uri.path_and_query().map_or(FIRST_PAGE, |path| path.as_str());
+    let back = if parts.method.is_safe() { here } else { form_page(&parts.headers).unwrap_or(FIRST_PAGE) };
+    let back = if is_local(back) { back } else { FIRST_PAGE };
     let from_elsewhere = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
     if from_elsewhere && parts.method.is_safe() {
         return come_again(back);
@@ -130,9 +134,18 @@ struct ComeAgainPage {
     next: String,
 }
 
+/// Returns the page that a form was sent from, without its host. `None` if that is another host than this one.
+fn form_page(headers: &HeaderMap) -> Option<&str> {
+    let sent = headers.get(REFERER)?.to_str().ok()?;
+    let rest = sent.strip_prefix("https://").or_else(|| sent.strip_prefix("http://"))?;
+    let (host, _) = rest.split_once('/')?;
+    let is_own = host.parse::<Authority>().ok() == request_host(headers);
+    rest.strip_prefix(host).filter(|_| is_own)
+}
+
 /// Returns the address of the sign-in page that leads back.
 fn sign_in_path(back: &str) -> String {
-    build_link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
+    build_link("/console/sign-in", &[("next", Some(back).filter(|back| *back != FIRST_PAGE))])
 }
 
 /// Asks the browser to request the same page again, with its cookie.
@@ -187,6 +200,20 @@ mod tests {
         assert!(secure(far, headers(&[("host", "localhost")])));
         assert!(secure(near, headers(&[("host", "crashes.example.com")])));
         assert!(secure(near, headers(&[("host", "localhost"), ("x-forwarded-proto", "https")])));
+    }
+
+    #[test]
+    fn the_way_back_from_a_form_is_its_page() {
+        let host = ("host", "crashes.example.com");
+        let sent_from = |page| form_page(&headers(&[host, ("referer", page)])).map(str::to_owned);
+        let page = "/console/groups/1?app=a";
+        assert_eq!(sent_from("https://crashes.example.com/console/groups/1?app=a").as_deref(), Some(page));
+        for other in
+            ["https://evil.example/console", "https://crashes.example.com", "/console", "about:blank"]
+        {
+            assert_eq!(sent_from(other), None, "{other}");
+        }
+        assert_eq!(form_page(&headers(&[host])), None);
     }
 
     #[test]

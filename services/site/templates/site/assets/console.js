@@ -29,10 +29,11 @@
     const to = lines.findIndex((line, at) => at > from && line === "");
     return lines.slice(from, to < 0 ? undefined : to).join("\n");
   };
-  const fetched = async (path) => {
+  const fetched = async ({ copyFrom: path, whole }) => {
     const answer = await fetch(path, { credentials: "same-origin" });
     if (!answer.ok) throw new Error(`${answer.status}`);
-    return crashed(await answer.text());
+    const text = await answer.text();
+    return whole === undefined ? crashed(text) : text;
   };
   const showCopyButtons = (root) => {
     for (const button of all("[data-copy]", root)) {
@@ -44,8 +45,17 @@
   showCopyButtons(document);
   for (const button of all("[data-copy-from]")) {
     button.hidden = false;
-    button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
+    button.addEventListener("click", () => copy(fetched(button.dataset)));
   }
+
+  // Times are in UTC: the local one is beside it.
+  document.addEventListener("mouseover", ({ target }) => {
+    const time = target.closest?.("time[datetime]:not([data-local])");
+    if (!time) return;
+    time.dataset.local = "";
+    const local = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+    time.title = `${time.title || time.textContent} \u00b7 ${local}`;
+  });
 
   // The current page is in sight among the tabs of a narrow window.
   document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -81,7 +91,7 @@
       asked = setTimeout(async () => {
         const path = `${field.dataset.suggestions}&text=${encodeURIComponent(field.value.trim())}`;
         const answer = await fetch(path, { credentials: "same-origin" }).catch(() => null);
-        if (!answer?.ok) return;
+        if (!answer?.ok || answer.redirected) return;
         const options = (await answer.json()).map((name) => new Option(name, name));
         field.list.replaceChildren(...options);
       }, 150);
@@ -115,19 +125,45 @@
     (field.closest("label") ?? field).after(note);
     field.focus();
   };
+  // The answer of a session that has ended is the sign-in page: the form stays as it is.
+  const SIGN_IN = "/console/sign-in";
+  const isSignedOut = (address) => new URL(address, location.href).pathname === SIGN_IN;
+  const askToSignIn = (form) => {
+    form.querySelector(".failure")?.remove();
+    const note = document.createElement("p");
+    note.className = "failure";
+    note.setAttribute("role", "alert");
+    const link = document.createElement("a");
+    link.href = `${SIGN_IN}?next=${encodeURIComponent(location.pathname + location.search)}`;
+    [link.target, link.rel, link.textContent] = ["_blank", "noopener", "Sign in"];
+    note.append("Your session has ended. ", link, " in another tab, then send again.");
+    form.append(note);
+  };
+  // A form that leads back to its page leaves the page where it was.
+  const leaveFor = (address) => {
+    if (new URL(address, location.href).pathname === location.pathname) {
+      sessionStorage.setItem("scrolled", JSON.stringify([location.pathname, scrollY]));
+    }
+    location.assign(address);
+  };
+  const [path, top] = JSON.parse(sessionStorage.getItem("scrolled") ?? "[]");
+  sessionStorage.removeItem("scrolled");
+  if (path === location.pathname && !location.hash) scrollTo(0, top);
+
   for (const form of all("#main:not(.alone) form[method=post]:not(.upload)")) {
     form.addEventListener("submit", async (event) => {
-      // A button with an address of its own leads to another page.
-      if (event.submitter?.hasAttribute("formaction")) return;
       event.preventDefault();
+      const action = event.submitter?.getAttribute("formaction") ?? form.getAttribute("action");
       const body = new URLSearchParams(new FormData(form, event.submitter));
       try {
-        const answer = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
+        const answer = await fetch(action, { method: "POST", body, credentials: "same-origin" });
         const text = await answer.text();
-        if (!answer.ok) {
+        if (answer.redirected && isSignedOut(answer.url)) {
+          askToSignIn(form);
+        } else if (!answer.ok) {
           refuse(form, text);
         } else if (answer.redirected) {
-          location.assign(answer.url);
+          leaveFor(answer.url);
         } else {
           document.open();
           document.write(text);
@@ -235,6 +271,10 @@
         told.textContent = loaded < total ? `${Math.floor((100 * loaded) / total)} %` : "Sent, being stored";
       });
       request.addEventListener("load", () => {
+        if (isSignedOut(request.responseURL)) {
+          ended("Your session has ended. Sign in in another tab, then send again.");
+          return;
+        }
         if (request.status < 400) {
           location.assign(request.responseURL);
           return;
@@ -299,7 +339,7 @@
     "/": () => document.querySelector("#search input")?.focus(),
     j: () => move(1),
     k: () => move(-1),
-    c: () => document.querySelector("[data-copy-from]")?.click(),
+    c: () => document.querySelector("[data-copy-from]:not([data-whole])")?.click(),
     x: () => tick()?.click(),
     e: () => press("e"),
     i: () => press("i"),
@@ -307,6 +347,17 @@
     m: () => press("m"),
     "?": () => help?.showModal(),
   };
+  // Single keys can be switched off, for those who speak to their machine or press keys by accident.
+  const showKeys = document.getElementById("show-keys");
+  if (showKeys) {
+    showKeys.hidden = false;
+    showKeys.addEventListener("click", () => help?.showModal());
+  }
+  const single = document.getElementById("single-keys");
+  if (single) {
+    single.checked = localStorage.getItem("single-keys") !== "off";
+    single.addEventListener("change", () => localStorage.setItem("single-keys", single.checked ? "on" : "off"));
+  }
   let going = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "k") {
@@ -317,6 +368,7 @@
     const typing = event.target.closest("input, select, textarea, dialog");
     if (event.ctrlKey || event.metaKey || event.altKey || (typing && event.key !== "Escape")) return;
     if (typing) { event.target.blur(); return; }
+    if (single && !single.checked) return;
     if (Date.now() - going < 1200 && pages[event.key]) {
       going = 0;
       // The link of the side bar keeps the chosen app and version.
