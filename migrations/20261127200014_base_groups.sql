@@ -46,6 +46,10 @@ CREATE TABLE groups (
     ignored_until         timestamptz,
     ignored_until_reports bigint,
     ignored_until_devices bigint,
+    -- Or a report of a version after this one: the newest when the team ignored it until the next version.
+    ignored_after         text,
+    -- The state before the newest change by a person, which can be taken back.
+    state_before          jsonb,
     -- The address of a ticket in another system.
     ticket_url        text,
     -- A name that the team chose.
@@ -57,6 +61,8 @@ CREATE INDEX groups_seen ON groups (tenant, app, last_seen DESC, id DESC);
 CREATE INDEX groups_first_seen ON groups (tenant, app, first_seen DESC, id DESC);
 CREATE INDEX groups_reports ON groups (tenant, app, reports DESC, id DESC);
 CREATE INDEX groups_merged ON groups (tenant, merged_into) WHERE merged_into IS NOT NULL;
+-- The names that a person can be assigned by.
+CREATE INDEX groups_assignee ON groups (tenant, assignee) WHERE assignee IS NOT NULL;
 CREATE INDEX groups_ignored_until ON groups (ignored_until) WHERE ignored_until IS NOT NULL;
 SELECT unslide_protect('groups', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
@@ -76,12 +82,14 @@ CREATE TABLE group_activity (
     other_group uuid,
     -- The group that it was written to, if this one replaced that group.
     moved_from  uuid,
+    -- When its author changed or deleted the comment.
+    edited_at   timestamptz,
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
 );
 CREATE INDEX group_activity_group ON group_activity (tenant, group_id, at DESC, id DESC);
 SELECT unslide_protect('group_activity', 'tenant', 'SELECT, INSERT');
-GRANT UPDATE (group_id, moved_from) ON group_activity TO unslide_service;
+GRANT UPDATE (group_id, moved_from, action, text, edited_at) ON group_activity TO unslide_service;
 
 -- How many reports left a group for which other ones. They decide what replaces the group when it has no reports left.
 CREATE TABLE group_moves (

@@ -15,8 +15,10 @@ const MOST_ELEMENTS = 60_000;
 // Milliseconds that one step may take while other tests use the machine.
 const LONGEST = 180_000;
 // Of the window, in px; and the widths at which all rules of accessibility are tried.
-const WIDTHS = [390, 320, 900, 1024, 1440];
+const WIDTHS = [390, 320, 900, 1024, 1440, 1920];
 const AUDITED = [390, 1440];
+// Pages that have another layout in the widest window.
+const AUDITED_WIDE = /^(hostile-)?(group|report)$/;
 const wrong = [];
 const fail = (what) => { wrong.push(what); console.error(`WRONG ${what}`); };
 const browser = await chromium.launch({
@@ -115,6 +117,8 @@ async function pages(page) {
   if (!(await hang.count())) throw new Error("the data has no hang");
   paths.hang = await hang.getAttribute("href");
   paths.flame = `${paths.hang}/flame`;
+  await page.goto(`${base}/console/versions?app=${APP}`);
+  paths.version = await page.locator("tr[data-row] a.open").first().getAttribute("href");
   paths.explain = paths.report.replace(/(\?|$)/, "/explain$1");
   return paths;
 }
@@ -192,6 +196,46 @@ async function longNames(page, width) {
   }
 }
 
+// A wide window has the facts and actions beside what happened, any other one below it or above.
+async function factsBeside(page, name, isWide) {
+  const [state, evidence] = await Promise.all([".subject > .state", ".subject > .evidence"].map((part) => page.locator(part).boundingBox()));
+  if (isWide !== state.x > evidence.x + evidence.width - 1) fail(`${name}: the facts are ${isWide ? "not " : ""}beside the stack`);
+}
+
+// A version's page from the list of versions, times on hover, filters on a phone, and where a page stands after a form.
+async function comforts(page, paths) {
+  await page.goto(base + paths.version);
+  for (const heading of ["Health", "Came back in this version", "New in this version", "Growing in this version", "Missing dSYMs"]) {
+    await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+  }
+  await page.goto(base + paths.group);
+  await page.locator("time").first().hover();
+  const title = await page.locator("time").first().getAttribute("title");
+  if (!/ UTC \u00b7 .*\d/.test(title)) fail(`a time says ${title} on hover`);
+  await page.getByLabel("Comment", { exact: true }).fill("Here I stand.");
+  await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Comment", exact: true }).click()]);
+  await page.getByText("Here I stand.").first().waitFor();
+  await page.waitForFunction(() => scrollY > 100);
+  await page.getByText("Change…", { exact: true }).first().click();
+  await page.getByLabel("Changed comment").first().fill("Here I stood.");
+  await submit(page, "Change the comment");
+  await page.getByText("Here I stood.").first().waitFor();
+  await page.getByText("Change…", { exact: true }).first().click();
+  await submit(page, "Delete the comment");
+  await page.getByText("deleted a comment").first().waitFor();
+  const told = await said(page, () => page.getByRole("button", { name: "Copy as Markdown" }).click());
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  if (told !== "Copied" || !text.startsWith("#")) fail(`Copy as Markdown copies ${JSON.stringify(text.slice(0, 80))}`);
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 900 });
+  await page.goto(`${base}/console/groups?app=${APP}`);
+  const field = page.locator("select[name=status]");
+  if (await field.isVisible()) fail("on a phone the filters are not folded");
+  await page.locator(".filters > summary", { hasText: APP }).click();
+  await field.waitFor();
+  await page.setViewportSize(before);
+}
+
 async function keyboard(page) {
   const at = async (path) => { await page.waitForURL((url) => url.pathname === path); };
   // The second key of a pair counts only soon after the first: for the pages no time passes.
@@ -218,6 +262,12 @@ async function keyboard(page) {
   await page.waitForURL(/\/console\/groups\/[0-9a-f-]{36}/);
   await page.keyboard.press("?");
   if (!(await page.locator("#help").evaluate((dialog) => dialog.open))) fail("? does not show the keys");
+  await page.getByLabel(/^Single keys/).uncheck();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  if (await page.evaluate(() => document.activeElement?.name === "q")) fail("a single key works though they are switched off");
+  await page.getByRole("button", { name: "Keyboard", exact: true }).click();
+  await page.getByLabel(/^Single keys/).check();
   await page.keyboard.press("Escape");
   await page.keyboard.press("g"); await page.keyboard.press("o");
   await at("/console");
@@ -351,6 +401,10 @@ async function triage(page) {
   await page.getByLabel("Assignee").fill("Kim");
   await submit(page, "Assign");
   await page.getByText("1 group was changed").waitFor();
+  await submit(page, "Undo");
+  await page.getByText("assigned to Kim").waitFor({ state: "detached" });
+  await submit(page, "Undo");
+  await page.getByText("assigned to Kim").first().waitFor();
   await page.keyboard.press("j");
   await Promise.all([page.waitForEvent("load"), page.keyboard.press("i")]);
   await page.goto(`${list}&status=ignored`);
@@ -376,7 +430,7 @@ async function groupingRules(page) {
   await page.getByRole("link", { name: "A grouping rule" }).click();
   const rules = page.locator("#grouping-rules textarea[name=text]").first();
   await rules.fill("ignore function there.is.no.such.function");
-  await submit(page, "Try on stored reports");
+  await page.getByRole("button", { name: "Try on stored reports" }).first().click();
   await page.getByText(/^Of the newest .* would move/).waitFor();
   await audit(page, "a trial of grouping rules");
   await submit(page, "Set rules");
@@ -433,6 +487,34 @@ async function last(page, capture) {
   await page.getByText("Delete…").click();
   await submit(page, "Delete the capture");
   if (new URL(page.url()).pathname !== "/console/captures") fail("a deleted capture leads elsewhere");
+}
+
+// A session ends while a form is filled in: nothing is lost, and the form is sent after the sign-in in another tab.
+async function endedSession(page) {
+  const [group] = await groupsOfOneApp(page);
+  const fill = {
+    [group]: { name: "Comment", button: "Comment", done: "Kept over the end of a session." },
+    "/console/alerts": { name: "Name", button: "Create rule" },
+    "/console/settings": { name: "App", button: "Add" },
+  };
+  for (const [path, { name, button, done }] of Object.entries(fill)) {
+    await page.goto(base + path);
+    const form = page.locator("form[method=post]").filter({ has: page.getByRole("button", { name: button, exact: true }) }).first();
+    const field = form.getByLabel(name, { exact: true }).first();
+    await field.fill(done ?? "kept");
+    const cookies = await page.context().cookies();
+    await page.context().clearCookies();
+    await form.evaluate((one) => { one.noValidate = true; });
+    await form.getByRole("button", { name: button, exact: true }).click();
+    await form.getByRole("alert").filter({ hasText: "Your session has ended. Sign in in another tab, then send again." }).waitFor();
+    if ((await field.inputValue()) !== (done ?? "kept")) fail(`${path} forgets a form at the end of a session`);
+    const next = new URL(await form.getByRole("link", { name: "Sign in" }).getAttribute("href"), base).searchParams.get("next");
+    if (next !== path) fail(`the way back from ${path} is ${next}`);
+    await page.context().addCookies(cookies);
+    if (!done) continue;
+    await Promise.all([page.waitForEvent("load"), form.getByRole("button", { name: button, exact: true }).click()]);
+    await page.getByText(done).waitFor();
+  }
 }
 
 // Where an app's source code is.
@@ -518,13 +600,14 @@ async function withoutScript(paths) {
 async function audited(page, name) {
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: 900 });
-    if (!AUDITED.includes(width)) { await fits(page, `${name}, ${width}`); continue; }
+    if (!AUDITED.includes(width) && !(width === 1920 && AUDITED_WIDE.test(name))) { await fits(page, `${name}, ${width}`); continue; }
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
       await audit(page, `${name}, ${colorScheme}, ${width}`, colorScheme === "dark" ? COLOURS : ALL_RULES);
     }
     await page.emulateMedia({ colorScheme: "light" });
     if (name === "hostile-report") await longNames(page, width);
+    if (AUDITED_WIDE.test(name)) await factsBeside(page, `${name}, ${width}`, width === 1920);
   }
 }
 
@@ -553,7 +636,9 @@ async function check() {
   await keyboard(page);
   await copying(page, paths.report);
   await flame(page, paths.flame);
+  await comforts(page, paths);
   await work(page);
+  await endedSession(page);
   await triage(page);
   await settings(page);
   await preview(page);

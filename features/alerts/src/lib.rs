@@ -85,6 +85,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
         pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 60,
             name: NAME,
             path: pages::ALERTS_PATH,
             label: "Alerts",

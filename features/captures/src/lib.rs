@@ -50,6 +50,7 @@ fn for_api() -> ApiFeature {
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 65,
             name: NAME,
             path: pages::CAPTURES_PATH,
             label: "Captures",

@@ -15,7 +15,7 @@ use navigation::collect_side_bar;
 use pages::group_pages::{bulk, group, group_actions, groups, saved_views};
 use pages::report_pages::{app_session, explain, report, reports};
 use pages::tenant_pages::{audit_log, dead_letter, dead_letters, keys, settings, stored_data, tenants};
-use pages::{flame, lists, overview, search, suggestions, symbols, versions};
+use pages::{flame, lists, overview, search, suggestions, symbols, version, versions};
 use std::time::Duration;
 use unslide_api::feature::{Api, ApiFeature, lift_time_bound};
 use unslide_feature::{ConfiguredFeature, Feature};
@@ -60,11 +60,13 @@ fn build_pages() -> Router<Api> {
         .route("/console/reports/{id}", get(report::render_page))
         .route("/console/reports/{id}/json", get(report::get_json))
         .route("/console/reports/{id}/text", get(report::get_text))
+        .route("/console/reports/{id}/markdown", get(report::get_markdown))
         .route("/console/reports/{id}/explain", get(explain::render_page))
         .route("/console/reports/{id}/flame", get(flame::render_report))
         .route("/console/reports/{id}/threads/{position}", get(report::render_thread))
         .route("/console/sessions/{id}", get(app_session::render_page))
         .route("/console/versions", get(versions::render_page))
+        .route(version::VERSION_PAGE, get(version::render_page))
         .route("/console/symbols", get(symbols::render_page))
         .route("/console/dead-letters", get(dead_letters::render_page))
         .route("/console/dead-letters/{id}", get(dead_letter::render_page))
@@ -99,9 +101,12 @@ fn build_group_routes() -> Router<Api> {
         .route("/console/groups/views/{id}", post(saved_views::rename_from_form))
         .route("/console/groups/views/{id}/delete", post(saved_views::delete_from_form))
         .route("/console/groups/{id}", get(group::render_page))
+        .route("/console/groups/{id}/markdown", get(group::get_markdown))
         .route("/console/groups/{id}/flame", get(flame::render_group))
         .route("/console/groups/{id}/update", post(group_actions::update_from_form))
         .route("/console/groups/{id}/comment", post(group_actions::add_comment))
+        .route("/console/groups/{id}/comments/{comment}/change", post(group_actions::change_comment))
+        .route("/console/groups/{id}/comments/{comment}/delete", post(group_actions::delete_comment))
         .route("/console/groups/{id}/merge", post(group_actions::merge_into))
         .route("/console/groups/{id}/split", post(group_actions::split_off))
 }

@@ -5,14 +5,20 @@ use unslide_model::Scope;
 use unslide_site::{FIRST_PAGE, SideBar, list_entries};
 
 /// A page with data of one app.
-const fn app_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
-    NavigationEntry { scope: Scope::ReportsRead, keeps_app: true, ..tenant_entry(name, path, label) }
+const fn app_entry(rank: u8, name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+    NavigationEntry { scope: Scope::ReportsRead, keeps_app: true, ..tenant_entry(rank, name, path, label) }
 }
 
 /// A page of the tenant.
-const fn tenant_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
+const fn tenant_entry(
+    rank: u8,
+    name: &'static str,
+    path: &'static str,
+    label: &'static str,
+) -> NavigationEntry {
     NavigationEntry {
         place: NavigationPlace::SideBar,
+        rank,
         name,
         path,
         label,
@@ -23,39 +29,44 @@ const fn tenant_entry(name: &'static str, path: &'static str, label: &'static st
 }
 
 /// A page of the tenant for keys of all apps.
-const fn whole_tenant_entry(name: &'static str, path: &'static str, label: &'static str) -> NavigationEntry {
-    NavigationEntry { needs_every_app: true, ..tenant_entry(name, path, label) }
+const fn whole_tenant_entry(
+    rank: u8,
+    name: &'static str,
+    path: &'static str,
+    label: &'static str,
+) -> NavigationEntry {
+    NavigationEntry { needs_every_app: true, ..tenant_entry(rank, name, path, label) }
 }
 
-const NAVIGATION_SEPARATOR: NavigationEntry = tenant_entry("", "", "");
-/// Entries for the data that apps send. Those of features follow.
-const APP_ENTRIES: [NavigationEntry; 5] = [
-    app_entry("overview", FIRST_PAGE, "Overview"),
-    app_entry("groups", "/console/groups", "Groups"),
-    app_entry("reports", "/console/reports", "Reports"),
-    app_entry("versions", "/console/versions", "Versions"),
-    NavigationEntry { scope: Scope::SymbolsRead, ..app_entry("symbols", "/console/symbols", "Symbols") },
-];
-/// Entries for a tenant's administrators.
-const TENANT_ENTRIES: [NavigationEntry; 6] = [
-    NAVIGATION_SEPARATOR,
-    whole_tenant_entry("dead-letters", "/console/dead-letters", "Dead letters"),
-    whole_tenant_entry("audit-log", "/console/audit-log", "Audit log"),
-    tenant_entry("keys", "/console/keys", "Keys"),
-    tenant_entry("data", "/console/data", "Stored data"),
-    tenant_entry("settings", "/console/settings", "Settings"),
-];
-/// The entries that only operators see.
-const OPERATOR_ENTRIES: [NavigationEntry; 2] = [
-    NavigationEntry { scope: Scope::Operator, needs_every_app: true, ..NAVIGATION_SEPARATOR },
+const fn separator(rank: u8) -> NavigationEntry {
+    tenant_entry(rank, "", "", "")
+}
+
+/// The entries of the console's own pages: the data that apps send, what a tenant's administrators set up, and what only
+/// operators see. Those of features have ranks between them.
+const ENTRIES: [NavigationEntry; 13] = [
+    app_entry(10, "overview", FIRST_PAGE, "Overview"),
+    app_entry(20, "groups", "/console/groups", "Groups"),
+    app_entry(40, "versions", "/console/versions", "Versions"),
+    app_entry(45, "reports", "/console/reports", "Reports"),
+    NavigationEntry { scope: Scope::SymbolsRead, ..app_entry(50, "symbols", "/console/symbols", "Symbols") },
+    separator(100),
+    tenant_entry(110, "settings", "/console/settings", "Settings"),
+    tenant_entry(120, "keys", "/console/keys", "Keys"),
+    whole_tenant_entry(140, "dead-letters", "/console/dead-letters", "Dead letters"),
+    tenant_entry(150, "data", "/console/data", "Stored data"),
+    whole_tenant_entry(160, "audit-log", "/console/audit-log", "Audit log"),
+    NavigationEntry { scope: Scope::Operator, needs_every_app: true, ..separator(200) },
     NavigationEntry {
         scope: Scope::Operator,
-        ..whole_tenant_entry("tenants", "/console/tenants", "Tenants")
+        ..whole_tenant_entry(210, "tenants", "/console/tenants", "Tenants")
     },
 ];
 
-/// Returns the entries of the side bar with those of features.
+/// Returns the entries of the side bar with those of features, the most used ones first.
 pub fn collect_side_bar(features: &[ApiFeature]) -> SideBar {
-    let added = list_entries(features, NavigationPlace::SideBar);
-    SideBar(APP_ENTRIES.into_iter().chain(added).chain(TENANT_ENTRIES).chain(OPERATOR_ENTRIES).collect())
+    let mut entries: Vec<NavigationEntry> =
+        ENTRIES.into_iter().chain(list_entries(features, NavigationPlace::SideBar)).collect();
+    entries.sort_by_key(|entry| entry.rank);
+    SideBar(entries.into())
 }

@@ -75,6 +75,7 @@ fn for_api() -> ApiFeature {
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 30,
             name: NAME,
             path: pages::HEALTH_PATH,
             label: "Health",

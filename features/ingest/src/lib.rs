@@ -164,6 +164,7 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
         routes: Router::<Api>::new().merge(receive::routes()).layer(extension),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 132,
             name: NAME,
             path: pages::PATH,
             label: "Public keys",

@@ -105,6 +105,7 @@ fn for_api(settings: PeopleApiSettings) -> ApiFeature {
         routes: pages::notice_routes().layer(extension),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SignIn,
+            rank: 0,
             name: NAME,
             path: pages::SSO_PATH,
             label: "Sign in with your organization",

@@ -53,6 +53,7 @@ fn for_api() -> ApiFeature {
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 134,
             name: NAME,
             path: pages::PATH,
             label: "Erasure",

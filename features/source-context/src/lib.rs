@@ -45,6 +45,7 @@ fn for_api() -> ApiFeature {
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 136,
             name: NAME,
             path: pages::SOURCES_PATH,
             label: "Sources",

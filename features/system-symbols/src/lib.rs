@@ -34,6 +34,7 @@ pub fn feature() -> ConfiguredFeature {
         pages: pages::routes(),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 70,
             name: NAME,
             path: pages::COVERAGE_PAGE,
             label: "System symbols",

@@ -88,6 +88,7 @@ fn for_api(config: Config) -> ApiFeature {
         pages: pages::page_routes(&config.api.public_url),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,
+            rank: 130,
             name: NAME,
             path: pages::UPLOADERS_PATH,
             label: "Uploaders",

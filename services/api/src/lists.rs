@@ -104,7 +104,7 @@ static LIST_TABLES: [ListTable; 10] = [
         has_pages: true,
         columns: "id app kind title culprit status reports all_reports affected_devices first_seen first_version \
                   last_seen last_version resolved_in regressed_in assignee provisional fingerprint short_id resolved_after \
-                  ignored_until ignored_until_reports ignored_until_devices ticket_url",
+                  ignored_until ignored_until_reports ignored_until_devices ticket_url ignored_after",
     },
     ListTable {
         path: "/v1/apps",

@@ -21,6 +21,8 @@ pub enum PanelSlot<'t> {
     Group(Uuid),
     /// Columns of the list of versions: a section is a column, with a row of its table for each version that has data.
     Versions(VersionScope<'t>),
+    /// Sections about a version before the core's own on its page.
+    Version(VersionPageScope<'t>),
     /// The entry with an id that was searched for, as a link.
     SearchedId(SearchedId<'t>),
 }
@@ -47,6 +49,16 @@ pub struct VersionScope<'t> {
     pub today: Date,
 }
 
+/// The version that a page is about.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionPageScope<'t> {
+    pub app: &'t str,
+    pub version: &'t str,
+    pub today: Date,
+    /// Number of days up to today.
+    pub days: i64,
+}
+
 /// An id that was searched for.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchedId<'t> {
@@ -61,6 +73,8 @@ pub struct PanelSection {
     pub heading: &'static str,
     /// A sentence before the other parts, or instead of them.
     pub hint: Option<&'static str>,
+    /// What the figures say.
+    pub verdict: Option<PanelVerdict>,
     pub figures: Vec<PanelFigure>,
     pub table: Option<PanelTable>,
     pub links: Vec<PanelLink>,
@@ -70,8 +84,16 @@ impl PanelSection {
     /// Returns true if the section has no more than its heading and its hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.figures.is_empty() && self.table.is_none() && self.links.is_empty()
+        self.verdict.is_none() && self.figures.is_empty() && self.table.is_none() && self.links.is_empty()
     }
+}
+
+/// A sentence that judges the subject of a page.
+#[derive(Clone, Debug)]
+pub struct PanelVerdict {
+    /// The mark's class: `bad`, `good` or empty.
+    pub class: &'static str,
+    pub text: String,
 }
 
 /// A figure of a [`PanelSection`].

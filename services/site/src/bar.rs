@@ -94,6 +94,18 @@ pub struct FilterBar {
     pub hidden: Vec<(&'static str, String)>,
 }
 
+impl FilterBar {
+    /// Returns the chosen values in one line, for a window without room for the fields.
+    pub fn describe_chosen(&self) -> String {
+        let chosen = |select: &BarSelect| {
+            let current = select.options.iter().find(|(.., is_current)| *is_current);
+            current.filter(|(value, ..)| !value.is_empty()).map(|(_, text, _)| text.clone())
+        };
+        let text = self.search.clone().filter(|text| !text.is_empty());
+        self.selects.iter().filter_map(chosen).chain(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A field with a choice, or with suggestions.
 #[derive(Clone, Debug)]
 pub struct BarSelect {

@@ -54,10 +54,18 @@ pub fn changed_bytes(before: u64, after: u64) -> String {
     format!("{sign}{}", bytes(after.abs_diff(before)))
 }
 
-/// Returns a share in percent, never rounded up to all of it.
+/// Returns a share in percent, with two digits below one per cent, never rounded up to all of it, and never to nothing.
 pub fn format_percentage(part: i64, whole: i64) -> Option<String> {
     let whole = u64::try_from(whole).ok().filter(|whole| *whole > 0)?;
-    Some(format!("{} %", round_share_below_whole(u64::try_from(part).unwrap_or(0), whole, 100)))
+    let part = u64::try_from(part).unwrap_or(0);
+    if part == 0 {
+        return Some("0 %".to_owned());
+    }
+    Some(match round_share_below_whole(part, whole, 10_000) {
+        0 => "< 0.01 %".to_owned(),
+        hundredths @ 1..100 => format!("0.{hundredths:02} %"),
+        _ => format!("{} %", round_share_below_whole(part, whole, 100)),
+    })
 }
 
 /// Returns a text, or a word if it is empty.
@@ -132,6 +140,9 @@ mod tests {
         assert_eq!(changed_bytes(2_000, 5_418_358), "+5.2 MiB");
         assert_eq!((format_percentage(999, 1_000), format_percentage(1, 0)), (Some("99 %".into()), None));
         assert_eq!(format_percentage(2, 3).as_deref(), Some("67 %"));
+        for (part, text) in [(98, "0.33 %"), (0, "0 %"), (1, "< 0.01 %"), (3, "0.01 %"), (294, "1 %")] {
+            assert_eq!(format_percentage(part, 29_338).as_deref(), Some(text));
+        }
     }
 
     #[test]

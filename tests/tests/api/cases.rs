@@ -127,6 +127,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
     let groups = world.get("/v1/groups?kind=crash", key).await.expect_status(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
+    let comments = format!("/v1/groups/{group}/comments");
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        let added = world.post_json(&comments, key, &json!({"text": "a"})).await.expect_status(201);
+        said.push(added["id"].as_str().unwrap().to_owned());
+    }
+    let [comment, doomed_comment] = said.try_into().unwrap();
     let merged = world.get("/v1/groups?kind=hang", key).await.expect_status(200);
     let merged = merged["items"][0]["id"].as_str().unwrap();
     let merging = json!({"groups": [merged]});
@@ -432,6 +439,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "comment_on_group",
             Case::new(format!("/v1/groups/{group}/comments"), Foreign::NotFound).body(json!({"text": "a"})),
+        ),
+        (
+            "change_group_comment",
+            Case::new(format!("/v1/groups/{group}/comments/{comment}"), Foreign::NotFound)
+                .body(json!({"text": "b"})),
+        ),
+        (
+            "delete_group_comment",
+            Case::new(format!("/v1/groups/{group}/comments/{doomed_comment}"), Foreign::NotFound),
         ),
         ("merge_groups", Case::new(format!("/v1/groups/{group}/merge"), Foreign::NotFound).body(merging)),
         (

@@ -234,6 +234,48 @@ async fn the_page_of_versions_health_says_what_became_worse() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn the_page_of_a_version_has_its_verdict_what_is_new_and_what_came_back() {
+    let world = World::start().await;
+    let (key, now) = (world.create_master_key("acme").await, world.host.clock.now());
+    crate::signals::metrics::store_two_versions(&world, "acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let groups = world.get("/v1/groups", &key).await.expect_status(200);
+    let back = format!("/v1/groups/{}", groups["items"][0]["id"].as_str().unwrap());
+    let resolve = json!({"status": "resolved", "resolved_in": "1.0"}).to_string();
+    world.send(world.request(Method::PATCH, &back, &key).body(resolve)).await.expect_status(200);
+    store(&world, "acme", &crash("44444444-4444-4444-4444-444444444444", "1.1"), 1, now).await;
+    store(&world, "acme", &hang(B, "1.1", 900), 1, now).await;
+    let path = "/console/version?app=com.example.shop&version=1.1";
+    let browser = Browser::signed_in(&world, &key).await;
+    let versions = browser.fetch_page("/console/versions?app=com.example.shop").await;
+    assert!(list_links(&versions).contains(path), "{versions}");
+    let page = browser.fetch_page(path).await;
+    for words in [
+        "1.1 is worse than 1.0 in",
+        "worse, was",
+        "All figures of all versions",
+        "regressed in 1.1",
+        "Upload command",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let (_, came_back) = page.split_once("Came back in this version").unwrap();
+    let (came_back, new) = came_back.split_once("New in this version").unwrap();
+    let (new, _) = new.split_once("Growing in this version").unwrap();
+    let hangs = world.get("/v1/groups?kind=hang", &key).await.expect_status(200);
+    let hang = hangs["items"][0]["id"].as_str().unwrap();
+    let crash = back.strip_prefix("/v1/groups/").unwrap();
+    assert!(came_back.contains(crash) && !came_back.contains(hang), "{page}");
+    assert!(new.contains(hang) && !new.contains(crash), "{page}");
+    // The list of groups has both.
+    let listed = world.get("/v1/groups?new_in=1.1&version=1.1", &key).await.expect_status(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
+    let none = browser.get("/console/version?app=com.example.shop&version=9.9").await;
+    assert_eq!(redirect_location(&none), "/console/versions?app=com.example.shop");
+    world.stop().await;
+}
+
 /// Follows every link of the console from its first page on: each page with its path.
 pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
     let mut seen: BTreeSet<String> = BTreeSet::new();
@@ -250,6 +292,7 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/upload",
             "/update",
             "/comment",
+            "/change",
             "/merge",
             "/split",
             "/trial",
@@ -933,13 +976,40 @@ async fn a_team_works_with_a_group_by_forms() {
     }
     let send = async |action: &str, fields: &[(&str, &str)]| {
         let answer = browser.post(&format!("{path}/{action}"), encode_form(fields)).await;
-        assert_eq!(redirect_location(&answer), path, "{}", answer.text);
+        let to = redirect_location(&answer);
+        assert!(to == format!("{path}#state") || to == format!("{path}#activity"), "{to}: {}", answer.text);
         browser.get(&path).await.text
     };
     let page = send("update", &[("assignee", "<Kim>")]).await;
     assert!(page.contains("assigned to &#60;Kim&#62;") && page.contains("<b>Robin</b>"), "{page}");
+    assert!(
+        page.contains("<option value=\"&#60;Kim&#62;\">") && page.contains("<option value=\"Robin\">"),
+        "{page}"
+    );
+    let page = send("update", &[("undo", "1")]).await;
+    assert!(!page.contains("assigned to &#60;Kim") && page.contains("took back the newest change"), "{page}");
+    send("update", &[("undo", "1")]).await;
+    let page = send("update", &[("ignored_until_next", "1")]).await;
+    assert!(page.contains("ignored until a version after 1.0") && page.contains("Undo the newest"), "{page}");
+    send("update", &[("undo", "1")]).await;
     let page = send("comment", &[("text", "one\r\n<b>two</b>")]).await;
     assert!(page.contains("one\n&#60;b&#62;two&#60;/b&#62;"), "{page}");
+    let change = link_to(&page.replace(" action=", " href="), &format!("{path}/comments/"));
+    let comment =
+        change.strip_prefix(&path).unwrap().trim_start_matches('/').trim_end_matches("/change").to_owned();
+    let page = send(&format!("{comment}/change"), &[("text", "three")]).await;
+    assert!(
+        page.contains("said (changed since)") && page.contains("three") && !page.contains("one\n"),
+        "{page}"
+    );
+    let other_key = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    assert!(!other_key.get(&path).await.text.contains("/comments/"), "it is of another key");
+    let page = send(&format!("{comment}/delete"), &[]).await;
+    assert!(page.contains("deleted a comment") && !page.contains("three"), "{page}");
+    let audit = browser.get("/console/audit-log").await.text;
+    for action in ["group_comment.change", "group_comment.delete"] {
+        assert!(audit.contains(action), "{audit}");
+    }
     let pasted = format!("{}/console/groups/{other}", world.url);
     let page = send("merge", &[("group", &pasted), ("group", "")]).await;
     assert!(page.contains("Merged groups") && page.contains("2 reports"), "{page}");
@@ -982,7 +1052,8 @@ async fn the_page_of_a_replaced_group_leads_to_the_group_that_took_its_reports()
     let browser = Browser::signed_in(&world, &key).await;
     let path = format!("/console/groups/{old}");
     let forms = async |action: &str, field: (&str, &str)| {
-        redirect_location(&browser.post(&format!("{path}/{action}"), encode_form(&[field])).await).to_owned()
+        let answer = browser.post(&format!("{path}/{action}"), encode_form(&[field])).await;
+        redirect_location(&answer).split('#').next().unwrap().to_owned()
     };
     assert_eq!(forms("comment", ("text", "Who has the dSYM?")).await, path);
     for (id, fingerprint) in [(A, 7), (B, 8)] {

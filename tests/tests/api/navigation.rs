@@ -22,7 +22,12 @@ async fn the_side_bar_has_the_pages_that_a_key_may_open() {
     let scopes = [Scope::ReportsRead, Scope::TenantAdmin, Scope::Operator];
     let one_app = world.key_for("acme", &scopes, Some(SHOP)).await;
     let browser = Browser::signed_in(&world, &one_app).await;
-    let links = list_links(&browser.fetch_page("/console").await);
+    let page = browser.fetch_page("/console").await;
+    let side = page.split_once("aria-label=\"Pages\"").unwrap().1.split_once("</nav>").unwrap().0;
+    let labels = ["Overview", "Groups", "Health", "Versions", "Reports", "Alerts", "Settings"];
+    let places = labels.map(|label| side.find(&format!(">{label}</a>")).unwrap());
+    assert!(places.is_sorted(), "by use: {side}");
+    let links = list_links(&page);
     for (link, is_there) in [
         ("/console/groups", true),
         ("/console/keys", true),

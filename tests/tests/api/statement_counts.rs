@@ -276,6 +276,11 @@ impl Subject {
                 }
                 path = format!("/v1/tenants/{slug}");
             }
+            "delete_group_comment" => {
+                let comments = self.cases["comment_on_group"].path.clone();
+                let added = world.post_json(&comments, key, &json!({"text": "a"})).await.expect_status(201);
+                path = format!("{comments}/{}", added["id"].as_str().unwrap());
+            }
             "delete_names_key" => {
                 let made =
                     world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);

@@ -135,7 +135,7 @@ async fn a_team_triages_a_list_by_forms() {
                 .concat();
         let answer = browser.post("/console/groups/changes", encode_form(&fields)).await;
         let back = redirect_location(&answer);
-        assert_eq!(back, "/console/groups?status=all&changed=2", "{}", answer.text);
+        assert!(back.starts_with("/console/groups?status=all&changed=2"), "{back}: {}", answer.text);
         browser.fetch_page(back).await
     };
     // The session's name is Robin.

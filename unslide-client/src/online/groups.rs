@@ -29,6 +29,7 @@ Examples:
   unslide groups show SHOP-1A2B
   unslide groups resolve SHOP-1A2B SHOP-7C0Q --in-version 2.4.2
   unslide groups ignore SHOP-1A2B --more-reports 100
+  unslide groups ignore SHOP-1A2B --until-next-version
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
   unslide groups --sort growing
   unslide groups rules try grouping.rules
@@ -53,7 +54,7 @@ struct ListArguments {
     /// Groups with reports of this version; only these are counted
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
-    /// Groups with a first report of this version
+    /// Groups that are new in this version, or came back in it
     #[arg(long, value_name = "VERSION")]
     new_in: Option<String>,
     /// Groups with reports that arrived on this day (UTC) or later, such as 2026-11-20; only these are counted
@@ -128,6 +129,8 @@ enum Action {
     },
     /// Open groups that were closed
     Reopen(Targets),
+    /// Take back the newest change of groups
+    Undo(Targets),
     /// Assign a group to a person
     Assign {
         #[command(flatten)]
@@ -179,6 +182,7 @@ async fn run_action(action: Action) -> Outcome {
         }
         Action::Ignore { targets, until } => change_groups(targets, &until.to_body()).await,
         Action::Reopen(targets) => change_groups(targets, &json!({"status": "open"})).await,
+        Action::Undo(targets) => change_groups(targets, &json!({"undo": true})).await,
         Action::Assign { target, assignee } => {
             change_group(&target, "", &json!({"assignee": assignee})).await
         }
@@ -198,7 +202,7 @@ async fn list_groups(arguments: ListArguments) -> Outcome {
     let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
-        ("first_version", arguments.new_in),
+        ("new_in", arguments.new_in),
         ("from_day", arguments.from_day),
         ("to_day", arguments.to_day),
         ("seen_from", arguments.seen_from.map(|time| time.as_text(now))),
@@ -237,7 +241,8 @@ pub fn format_state(group: &Value) -> String {
         "ignored" => {
             let reports = named("until", "ignored_until_reports").map(|text| format!("{text} reports"));
             let devices = named("until", "ignored_until_devices").map(|text| format!("{text} devices"));
-            [named("until", "ignored_until"), reports, devices].into_iter().flatten().collect()
+            let after = named("until a version after", "ignored_after");
+            [named("until", "ignored_until"), reports, devices, after].into_iter().flatten().collect()
         }
         _ => Vec::new(),
     };

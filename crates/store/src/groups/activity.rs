@@ -24,8 +24,12 @@ crate::column::words! {
         Assigned = "assigned",
         /// The address of its ticket was set or removed.
         Linked = "linked",
+        /// The newest change of its state was taken back.
+        Undone = "undone",
         /// A comment was added to the group.
         Commented = "commented",
+        /// A comment was deleted by its author.
+        CommentDeleted = "comment_deleted",
         /// Another group was merged into it.
         Merged = "merged",
         /// It was merged into another group.
@@ -61,6 +65,9 @@ pub struct GroupActivity {
     /// the other group's title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// When its author changed or deleted the comment (RFC 3339); absent if that did not happen.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub edited_at: Option<OffsetDateTime>,
     /// The other group of a merge, a split or a replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Uuid>,
@@ -122,6 +129,54 @@ pub async fn add_comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, 
     Ok(noted.first().copied().unwrap_or_default())
 }
 
+/// Changes a comment of a group, or deletes it if there is no text. Returns false if this author has no such comment there: the
+/// author is the key, with the name of the session. The group has to be locked.
+pub async fn change_comment(
+    tx: &mut TenantTx,
+    actor: GroupActor<'_>,
+    group: Uuid,
+    comment: Uuid,
+    text: Option<&str>,
+) -> Result<bool> {
+    let action = if text.is_some() { GroupAction::Commented } else { GroupAction::CommentDeleted };
+    let (connection, tenant, now) = tx.parts();
+    let changed = sqlx::query!(
+        "UPDATE group_activity SET action = $6, text = $7, edited_at = $8
+         WHERE tenant = $1 AND group_id = $2 AND id = $3 AND action = 'commented'
+           AND actor = $4 AND name IS NOT DISTINCT FROM $5",
+        tenant,
+        group,
+        comment,
+        actor.actor,
+        actor.name,
+        action.as_str(),
+        text,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(changed.rows_affected() > 0)
+}
+
+/// Lists names that groups are assigned to, at most `limit`.
+pub async fn list_assignees(tx: &mut TenantTx, limit: u32) -> Result<Vec<String>> {
+    let (connection, tenant, _) = tx.parts();
+    // From name to name, one index look-up each.
+    Ok(sqlx::query_scalar!(
+        r#"WITH RECURSIVE walked AS (
+               (SELECT assignee FROM groups WHERE tenant = $1 AND assignee IS NOT NULL ORDER BY assignee LIMIT 1)
+               UNION ALL
+               SELECT n.assignee FROM walked w CROSS JOIN LATERAL
+                    (SELECT g.assignee FROM groups g WHERE g.tenant = $1 AND g.assignee > w.assignee
+                     ORDER BY g.assignee LIMIT 1) n)
+           SELECT assignee AS "assignee!" FROM walked LIMIT $2"#,
+        tenant,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
 /// Returns at most `limit` entries of a group's history, the newest first. `after` is the time and the id of
 /// the entry to continue from.
 pub async fn list_activity(
@@ -135,7 +190,7 @@ pub async fn list_activity(
     Ok(sqlx::query_as!(
         GroupActivity,
         r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
-                  a.other_group AS "group", a.moved_from
+                  a.edited_at, a.other_group AS "group", a.moved_from
            FROM group_activity a LEFT JOIN keys k ON k.tenant = a.tenant AND k.id::text = a.actor
            WHERE a.tenant = $1 AND a.group_id = $2
              AND ($3::timestamptz IS NULL OR (a.at, a.id) < ($3, $4::uuid))

@@ -41,7 +41,8 @@ async fn reopen_due(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let opened = sqlx::query_scalar!(
         "UPDATE groups g
-         SET status = 'open', ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL
+         SET status = 'open', ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL,
+             ignored_after = NULL, state_before = NULL
          FROM (SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE) l
          WHERE g.tenant = $1 AND g.id = l.id AND g.ignored_until <= $3
          RETURNING g.id",

@@ -14,7 +14,9 @@ pub mod versions;
 pub mod views;
 
 pub(crate) use activity::{Deed, record_actions};
-pub use activity::{GroupAction, GroupActivity, GroupActor, add_comment, list_activity};
+pub use activity::{
+    GroupAction, GroupActivity, GroupActor, add_comment, change_comment, list_activity, list_assignees,
+};
 pub(crate) use ignored::IGNORE_TIME_OVER;
 pub use ignored::reopen_ignored;
 pub(crate) use merges::refresh_totals;

@@ -65,6 +65,7 @@ struct GroupState {
     ignored_until: Option<OffsetDateTime>,
     ignored_until_reports: Option<i64>,
     ignored_until_devices: Option<i64>,
+    ignored_after: Option<String>,
     assignee: Option<String>,
     ticket_url: Option<String>,
     first_seen: OffsetDateTime,
@@ -119,6 +120,7 @@ impl GroupState {
             self.ignored_until = replaced.ignored_until;
             self.ignored_until_reports = replaced.ignored_until_reports;
             self.ignored_until_devices = replaced.ignored_until_devices;
+            self.ignored_after.clone_from(&replaced.ignored_after);
             self.has_status = true;
         }
         takes_assignee || takes_ticket || takes_status
@@ -137,6 +139,7 @@ impl GroupState {
             "ignored_until": self.ignored_until.map(json::format_time),
             "ignored_until_reports": self.ignored_until_reports,
             "ignored_until_devices": self.ignored_until_devices,
+            "ignored_after": self.ignored_after,
             "assignee": self.assignee,
             "ticket_url": self.ticket_url,
         })
@@ -201,7 +204,7 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
         GroupState,
         r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
                   g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
-                  g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version,
+                  g.ignored_after, g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version,
                   EXISTS (SELECT FROM group_activity a
                           WHERE a.tenant = $1 AND a.group_id = g.id AND a.action = 'commented') AS "has_comments!",
                   false AS "has_status!"
@@ -272,10 +275,10 @@ async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap
         GroupState,
         r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
                   g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
-                  g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
+                  g.ignored_after, g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
                   EXISTS (SELECT FROM group_activity a WHERE a.tenant = $1 AND a.group_id = g.id
                             AND a.action IN ('resolved', 'ignored', 'ignore_ended', 'reopened',
-                                                 'regressed')) AS "has_status!"
+                                                 'regressed', 'undone')) AS "has_status!"
            FROM groups g WHERE g.tenant = $1 AND g.id = ANY ($2) ORDER BY g.id FOR NO KEY UPDATE OF g"#,
         tenant,
         &ids

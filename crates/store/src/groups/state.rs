@@ -15,7 +15,7 @@ pub enum UpdateOutcome {
     NotFound,
     /// It is merged into this group. That group's state counts.
     Merged(Uuid),
-    /// It is to be resolved in the next version, and none of its app is known.
+    /// It is to be resolved in the next version or ignored until it, and no version of its app is known.
     NoVersion,
 }
 
@@ -43,7 +43,7 @@ pub async fn update_groups(
     update: &GroupUpdate,
 ) -> Result<Vec<UpdateOutcome>> {
     let mut locked = lock_groups(tx, ids, app).await?;
-    let newest = if update.resolved_in_next {
+    let newest = if update.needs_newest_version() {
         newest_versions(tx, locked.rows.values()).await?
     } else {
         BTreeMap::new()
@@ -54,7 +54,7 @@ pub async fn update_groups(
         .map(|id| match locked.rows.get(id) {
             None => UpdateOutcome::NotFound,
             Some(StateRow { merged_into: Some(into), .. }) => UpdateOutcome::Merged(*into),
-            Some(row) if update.resolved_in_next && !newest.contains_key(&row.app) => {
+            Some(row) if update.needs_newest_version() && !newest.contains_key(&row.app) => {
                 UpdateOutcome::NoVersion
             }
             Some(_) => UpdateOutcome::Done(*id),

@@ -7,6 +7,7 @@ use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcOffset};
 
@@ -29,6 +30,8 @@ pub(super) struct StateRow {
     ignored_until: Option<OffsetDateTime>,
     ignored_until_reports: Option<i64>,
     ignored_until_devices: Option<i64>,
+    ignored_after: Option<String>,
+    state_before: Option<Value>,
     assignee: Option<String>,
     ticket_url: Option<String>,
     last_version: String,
@@ -52,9 +55,34 @@ impl StateRow {
         newest: Option<&str>,
         now: OffsetDateTime,
     ) -> Vec<HistoryEntry> {
+        let before = self.to_json_before();
+        let entries = if update.undo {
+            self.take_back().into_iter().collect()
+        } else {
+            self.apply_fields(update, newest, now)
+        };
+        if !entries.is_empty() {
+            self.state_before = Some(before);
+        }
+        entries
+    }
+
+    /// Returns the state for a later [`StateRow::take_back`].
+    fn to_json_before(&self) -> Value {
+        let mut state = self.to_json();
+        state["state_before"] = Value::Null;
+        state
+    }
+
+    fn apply_fields(
+        &mut self,
+        update: &GroupUpdate,
+        newest: Option<&str>,
+        now: OffsetDateTime,
+    ) -> Vec<HistoryEntry> {
         let status = match update.status {
             Some(GroupStatus::Resolved) => self.resolve(update, newest, now),
-            Some(GroupStatus::Ignored) => self.ignore(update.ignore),
+            Some(GroupStatus::Ignored) => self.ignore(update.ignore, newest),
             Some(GroupStatus::Open | GroupStatus::Regressed) if self.status != GroupStatus::Open => {
                 self.clear_status(GroupStatus::Open);
                 Some(HistoryEntry { action: GroupAction::Reopened, text: None })
@@ -66,6 +94,24 @@ impl StateRow {
         let linked = replace_text(&mut self.ticket_url, update.ticket_url.as_deref())
             .then(|| HistoryEntry { action: GroupAction::Linked, text: self.ticket_url.clone() });
         [status, assigned, linked].into_iter().flatten().collect()
+    }
+
+    /// Gives the group the state before its newest change, if that is known.
+    fn take_back(&mut self) -> Option<HistoryEntry> {
+        let before = self.state_before.take()?;
+        let text = |name: &str| before[name].as_str().map(str::to_owned);
+        let time =
+            |name: &str| before[name].as_str().and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+        self.status = before["status"].as_str().and_then(GroupStatus::parse)?;
+        (self.resolved_in, self.resolved_after) = (text("resolved_in"), text("resolved_after"));
+        (self.resolved_at, self.regressed_at) = (time("resolved_at"), time("regressed_at"));
+        self.regressed_in = text("regressed_in");
+        self.ignored_until = time("ignored_until");
+        self.ignored_until_reports = before["ignored_until_reports"].as_i64();
+        self.ignored_until_devices = before["ignored_until_devices"].as_i64();
+        self.ignored_after = text("ignored_after");
+        (self.assignee, self.ticket_url) = (text("assignee"), text("ticket_url"));
+        Some(HistoryEntry { action: GroupAction::Undone, text: None })
     }
 
     fn resolve(
@@ -91,10 +137,12 @@ impl StateRow {
         Some(HistoryEntry { action: GroupAction::Resolved, text })
     }
 
-    fn ignore(&mut self, limits: IgnoreLimits) -> Option<HistoryEntry> {
+    fn ignore(&mut self, limits: IgnoreLimits, newest: Option<&str>) -> Option<HistoryEntry> {
+        let after = newest.filter(|_| limits.until_next_version).map(str::to_owned);
         let has_limits = self.ignored_until.is_some()
             || self.ignored_until_reports.is_some()
-            || self.ignored_until_devices.is_some();
+            || self.ignored_until_devices.is_some()
+            || self.ignored_after.is_some();
         if self.status == GroupStatus::Ignored && !has_limits && limits == IgnoreLimits::default() {
             return None;
         }
@@ -102,15 +150,17 @@ impl StateRow {
         self.ignored_until = limits.until;
         self.ignored_until_reports = limits.more_reports.map(|more| self.reports + i64::from(more));
         self.ignored_until_devices = limits.more_devices.map(|more| self.devices + i64::from(more));
-        Some(HistoryEntry { action: GroupAction::Ignored, text: describe_limits(limits) })
+        let text = describe_limits(limits, after.as_deref());
+        self.ignored_after = after;
+        Some(HistoryEntry { action: GroupAction::Ignored, text })
     }
 
-    /// Sets a status without anything that belongs to one.
+    /// Sets a status without anything that belongs to another one. The version that brought it back last stays.
     fn clear_status(&mut self, status: GroupStatus) {
         self.status = status;
         (self.resolved_in, self.resolved_after, self.resolved_at) = (None, None, None);
-        (self.regressed_in, self.regressed_at) = (None, None);
         (self.ignored_until, self.ignored_until_reports, self.ignored_until_devices) = (None, None, None);
+        self.ignored_after = None;
     }
 
     /// Returns the row for [`write_states`].
@@ -126,6 +176,8 @@ impl StateRow {
             "ignored_until": self.ignored_until.map(json::format_time),
             "ignored_until_reports": self.ignored_until_reports,
             "ignored_until_devices": self.ignored_until_devices,
+            "ignored_after": self.ignored_after,
+            "state_before": self.state_before,
             "assignee": self.assignee,
             "ticket_url": self.ticket_url,
         })
@@ -140,7 +192,7 @@ fn replace_text(text: &mut Option<String>, new: Option<&str>) -> bool {
 }
 
 /// Describes what ends an ignored state; `None` if nothing does.
-fn describe_limits(limits: IgnoreLimits) -> Option<String> {
+fn describe_limits(limits: IgnoreLimits, after: Option<&str>) -> Option<String> {
     let more = |number: Option<u32>, one: &str, many: &str| {
         number.map(|number| format!("{number} more {}", if number == 1 { one } else { many }))
     };
@@ -148,6 +200,7 @@ fn describe_limits(limits: IgnoreLimits) -> Option<String> {
         limits.until.and_then(|until| until.to_offset(UtcOffset::UTC).format(MINUTE_FORMAT).ok()),
         more(limits.more_reports, "report", "reports"),
         more(limits.more_devices, "device", "devices"),
+        after.map(|version| format!("a version after {version}")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" or "))
@@ -159,8 +212,8 @@ pub(super) async fn lock_states(tx: &mut TenantTx, ids: &[Uuid], app: Option<&st
     Ok(sqlx::query_as!(
         StateRow,
         r#"SELECT id, app, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at, regressed_in,
-                  regressed_at, ignored_until, ignored_until_reports, ignored_until_devices, assignee, ticket_url,
-                  last_version, reports, devices, merged_into
+                  regressed_at, ignored_until, ignored_until_reports, ignored_until_devices, ignored_after, state_before,
+                  assignee, ticket_url, last_version, reports, devices, merged_into
            FROM groups WHERE tenant = $1 AND id = ANY ($2) AND ($3::text IS NULL OR app = $3) ORDER BY id FOR UPDATE"#,
         tenant,
         ids,
@@ -181,7 +234,7 @@ pub(super) async fn write_states(tx: &mut TenantTx, rows: Vec<Value>) -> Result<
          SET status = n.status, resolved_in = n.resolved_in, resolved_after = n.resolved_after, resolved_at = n.resolved_at,
              regressed_in = n.regressed_in, regressed_at = n.regressed_at, ignored_until = n.ignored_until,
              ignored_until_reports = n.ignored_until_reports, ignored_until_devices = n.ignored_until_devices,
-             assignee = n.assignee, ticket_url = n.ticket_url
+             ignored_after = n.ignored_after, state_before = n.state_before, assignee = n.assignee, ticket_url = n.ticket_url
          FROM jsonb_populate_recordset(NULL::groups, $2) AS n WHERE g.tenant = $1 AND g.id = n.id",
         tenant,
         Value::from(rows)
@@ -231,9 +284,13 @@ mod tests {
     #[test]
     fn limits_of_an_ignored_state_are_described() {
         let until = Some(datetime!(2026-11-30 09:00 UTC));
-        let all = IgnoreLimits { until, more_reports: Some(1), more_devices: Some(20) };
-        let text = describe_limits(all);
-        assert_eq!(text.as_deref(), Some("2026-11-30 09:00 UTC or 1 more report or 20 more devices"));
-        assert_eq!(describe_limits(IgnoreLimits::default()), None);
+        let all =
+            IgnoreLimits { until, more_reports: Some(1), more_devices: Some(20), until_next_version: false };
+        let text = describe_limits(all, Some("2.0"));
+        assert_eq!(
+            text.as_deref(),
+            Some("2026-11-30 09:00 UTC or 1 more report or 20 more devices or a version after 2.0")
+        );
+        assert_eq!(describe_limits(IgnoreLimits::default(), None), None);
     }
 }

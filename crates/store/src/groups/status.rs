@@ -29,6 +29,8 @@ pub struct IgnoreLimits {
     pub more_reports: Option<u32>,
     /// It has this many devices more than now.
     pub more_devices: Option<u32>,
+    /// It has a report of a version after the newest one of its app.
+    pub until_next_version: bool,
 }
 
 /// A change of a group's state. A field that is `None` does not change.
@@ -47,4 +49,14 @@ pub struct GroupUpdate {
     pub assignee: Option<String>,
     /// The address of its ticket; an empty text is none.
     pub ticket_url: Option<String>,
+    /// True to take back the newest change by a person instead, unless a report or the clock changed it since.
+    pub undo: bool,
+}
+
+impl GroupUpdate {
+    /// Returns true if the newest version of the group's app is a part of the change.
+    #[must_use]
+    pub fn needs_newest_version(&self) -> bool {
+        self.resolved_in_next || self.ignore.until_next_version
+    }
 }

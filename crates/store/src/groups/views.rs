@@ -21,9 +21,9 @@ pub struct GroupViewFilter {
     /// Reports of this version count alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Their first report was of this version.
+    /// Their first report was of this version, or a report of it brought them back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_version: Option<String>,
+    pub new_in: Option<String>,
     /// Their first report arrived in this many days; today is the last one, and 1 is the last 24 hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 365, example = 7)]

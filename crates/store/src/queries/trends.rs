@@ -256,7 +256,7 @@ pub async fn first_days(
 }
 
 /// Counts the groups that began at this time or later, with their first report, at most `limit`; with a
-/// version, those that began in it.
+/// version, those that began or came back in it.
 pub async fn new_groups(
     tx: &mut TenantTx,
     filter: VersionFilter<'_>,
@@ -268,7 +268,7 @@ pub async fn new_groups(
     Ok(sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
                SELECT FROM groups WHERE tenant = $1 AND first_seen >= $2 AND ($3::text IS NULL OR app = $3)
-                 AND ($5::text IS NULL OR first_version = $5) AND merged_into IS NULL AND reports > 0 LIMIT $4) g"#,
+                 AND ($5::text IS NULL OR first_version = $5 OR regressed_in = $5) AND merged_into IS NULL AND reports > 0 LIMIT $4) g"#,
         tenant,
         from,
         app,

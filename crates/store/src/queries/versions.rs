@@ -82,6 +82,30 @@ pub async fn list_versions(
     Ok(versions)
 }
 
+/// Returns one version of an app, without the images that symbols are missing for. `None` if it has no reports.
+pub async fn find_version(tx: &mut TenantTx, app: &str, version: &str) -> Result<Option<VersionSummary>> {
+    let (app, version) = (app.replace('\0', ""), version.replace('\0', ""));
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        VersionSummary,
+        r#"SELECT $3::text AS "version!", max(d.day) FILTER (WHERE d.reports > 0) AS "last_day!",
+                  min(d.day) FILTER (WHERE d.reports > 0) AS "first_day!", sum(d.reports)::bigint AS "reports!",
+                  sum(d.extrapolated) > 0 AS "estimated!", sum(d.fatal)::bigint AS "crashes!",
+                  sum(d.devices)::bigint AS "devices!", sum(d.frames_total)::bigint AS "frames!",
+                  sum(d.frames_symbolicated)::float8 / nullif(sum(d.frames_total), 0)::float8 AS share_symbolicated,
+                  sum(d.frames_own)::bigint AS "own_frames!",
+                  sum(d.frames_own_symbolicated)::float8 / nullif(sum(d.frames_own), 0)::float8 AS share_own_symbolicated,
+                  sum(d.complete)::bigint AS "complete!", sum(d.partial)::bigint AS "partial!", sum(d.none)::bigint AS "none!",
+                  '[]'::jsonb AS "missing!: JsonColumn<Vec<WantedImage>>"
+           FROM app_days d WHERE d.tenant = $1 AND d.app = $2 AND d.version = $3 HAVING sum(d.reports) > 0"#,
+        tenant,
+        app,
+        version
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
 /// Does the same without the images that symbols are missing for.
 async fn list_version_rows(
     tx: &mut TenantTx,

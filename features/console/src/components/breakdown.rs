@@ -1,6 +1,7 @@
 //! A table of counts with bars: the reports of a group by one property.
 
 use unslide_model::figures::round_share;
+use unslide_site::words::format_percentage;
 use unslide_site::{Template, escaping, estimate, grouped, text_or};
 
 /// Maximum number of values in a table, those with the most reports.
@@ -22,6 +23,8 @@ pub struct BreakdownLine {
     pub reports: i64,
     /// Share of all reports, 0 to 100.
     pub percent: u64,
+    /// The same as a text.
+    pub share: String,
 }
 
 /// Words of one table.
@@ -50,6 +53,7 @@ impl Breakdown {
             count: estimate(grouped(reports), estimated),
             reports,
             percent: bar_percent(reports, total),
+            share: format_percentage(reports.min(total), total).unwrap_or_default(),
         };
         Breakdown {
             by: by.to_owned(),

@@ -192,6 +192,11 @@ impl StackedBars {
         self
     }
 
+    /// Returns the label of the bar in the middle.
+    fn middle(&self) -> &str {
+        self.bars.get(self.bars.len() / 2).map_or("", |bar| bar.at.as_str())
+    }
+
     fn width(&self) -> i64 {
         let days = i64::try_from(self.bars.len().max(1)).unwrap_or(1);
         CHART_WIDTH / days * days - BAR_GAP

@@ -157,6 +157,7 @@ fn describe_ignored(group: &ListedGroup) -> String {
         group.ignored_until.map(|until| until.date().to_string()),
         group.ignored_until_reports.map(|limit| counted(limit, "report", "reports")),
         group.ignored_until_devices.map(|limit| counted(limit, "device", "devices")),
+        group.ignored_after.as_ref().map(|version| format!("a version after {version}")),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     if limits.is_empty() { "ignored".to_owned() } else { format!("ignored until {}", limits.join(" or ")) }

@@ -9,4 +9,5 @@ pub mod search;
 pub mod suggestions;
 pub mod symbols;
 pub mod tenant_pages;
+pub mod version;
 pub mod versions;

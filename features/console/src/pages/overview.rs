@@ -302,11 +302,8 @@ async fn group_lists(
         scope: CountScope { version: state.get_text("version"), ..CountScope::default() },
         ..GroupFilter::default()
     };
-    let new = GroupFilter {
-        first_version: filter.scope.version.clone(),
-        new_from: Some(period.begins),
-        ..filter.clone()
-    };
+    let new =
+        GroupFilter { new_in: filter.scope.version.clone(), new_from: Some(period.begins), ..filter.clone() };
     let new = groups::list_groups(tx, &new, GroupOrder::FirstSeen, None, LIST_ENTRIES).await?;
     let mut growing = growing::list_growing_groups(tx, &filter, first, now).await?;
     growing.truncate(LIST_ENTRIES as usize);

@@ -1,6 +1,7 @@
 //! `/console/versions`: the health of an app's versions.
 
 use crate::pages::lists::{self, ListLink};
+use crate::pages::version::version_path;
 use crate::prelude::*;
 use unslide_api::feature::lists::Lists;
 use unslide_api::feature::operation::PageQuery;
@@ -11,7 +12,7 @@ use unslide_model::figures::round_fraction_below_whole;
 use unslide_site::{FilterBar, app_select};
 use unslide_store::queries::versions::VersionSummary;
 
-const VERSIONS_PAGE: &str = "/console/versions";
+pub const VERSIONS_PAGE: &str = "/console/versions";
 /// Maximum number of images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
@@ -29,16 +30,21 @@ struct VersionsPage {
 
 impl VersionsPage {
     /// Returns the path of the version's groups, the one with the most reports of it first; with `new`, those
-    /// that began in it.
+    /// that began or came back in it.
     fn groups_of(&self, version: &VersionSummary, new: bool) -> String {
         let app = ("app", Some(self.app.as_str()));
         let name = Some(version.version.as_str());
         let new_in = ("new_in", name.filter(|_| new));
-        build_link("/console/groups", &[app, ("version", name), new_in, ("sort", Some("reports"))])
+        let status = ("status", Some("all").filter(|_| new));
+        build_link("/console/groups", &[app, ("version", name), new_in, status, ("sort", Some("reports"))])
     }
 
-    fn reports_of(&self, version: &VersionSummary) -> String {
-        self.filtered_path(version, &[])
+    /// Returns the page of the version, or the reports that name none.
+    fn path_of(&self, version: &VersionSummary) -> String {
+        match version.version.as_str() {
+            "" => self.filtered_path(version, &[]),
+            name => version_path(&self.app, name),
+        }
     }
 
     /// Returns the path of the counted reports of a version, or of its crashes.
@@ -104,7 +110,7 @@ fn describe_column(column: &PanelSection) -> &'static str {
     column.table.as_ref().map_or("", |table| table.caption)
 }
 
-fn symbolicated(version: &VersionSummary) -> String {
+pub fn format_symbolicated(version: &VersionSummary) -> String {
     let percent = version.share_own_symbolicated.map(|share| round_fraction_below_whole(share, 100));
     percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }

@@ -10,6 +10,7 @@ mod shares;
 mod values;
 mod verdicts;
 mod version_column;
+mod version_panel;
 mod versions;
 
 use crate::store::figures::watched::FIGURE_PATH;
@@ -24,12 +25,13 @@ pub const HEALTH_PATH: &str = "/console/health";
 /// The path of the page of one metric of a version.
 const BREAKDOWN_PATH: &str = "/console/health/breakdown";
 
-/// Shows figures on the overview, and a column in the list of versions.
+/// Shows figures on the overview, a column in the list of versions, and the health of a version on its page.
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         match slot {
             PanelSlot::Overview(scope) => overview::find_overview(tx, scope).await,
             PanelSlot::Versions(scope) => Ok(vec![version_column::find_version_column(tx, scope).await?]),
+            PanelSlot::Version(scope) => Ok(vec![version_panel::find_version_panel(tx, scope).await?]),
             _ => Ok(Vec::new()),
         }
     })

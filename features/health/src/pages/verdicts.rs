@@ -58,7 +58,7 @@ fn find_crash_free(version: &VersionSignals) -> Option<&SignalFigure> {
 }
 
 /// Returns the sentence about a version. `None` if it is compared with none.
-fn describe_row(row: &HealthRow, signals: &VersionSignals) -> Option<VersionVerdict> {
+pub(super) fn describe_row(row: &HealthRow, signals: &VersionSignals) -> Option<VersionVerdict> {
     let (version, before) = (&row.version, row.before.as_ref()?);
     let changed = |class: &str| {
         let cells = row.cells.iter().filter(|cell| cell.change_class() == class);

@@ -139,7 +139,7 @@ fn memory(size: i64) -> String {
     bytes(u64::try_from(size).unwrap_or(0))
 }
 
-fn build_row(
+pub(super) fn build_row(
     version: &VersionSignals,
     columns: &[(&str, &'static str, &'static str)],
     app: &str,

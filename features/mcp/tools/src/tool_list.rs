@@ -72,12 +72,12 @@ pub const TOOLS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "list_groups",
-        description: "Lists groups: each is one bug with its reports. new_in lists bugs whose first report was of a version. \
+        description: "Lists groups: each is one bug with its reports. new_in lists bugs whose first report was of a version, or that came back in it. \
                       sort is last_seen, first_seen, reports or growing.",
         arguments: &[
             APP,
             VERSION,
-            Argument::optional_text("new_in", "version of the group's first report"),
+            Argument::optional_text("new_in", "version that the group is new in, or came back in"),
             Argument::optional_text("kind", "kind of the failure, such as crash or hang"),
             Argument::optional_text(
                 "status",
@@ -94,7 +94,7 @@ pub const TOOLS: &[ToolSpec] = &[
             let query = [
                 ("app", "app"),
                 ("version", "version"),
-                ("new_in", "first_version"),
+                ("new_in", "new_in"),
                 ("kind", "kind"),
                 ("status", "status"),
                 ("assignee", "assignee"),

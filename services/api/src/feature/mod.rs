@@ -60,6 +60,8 @@ pub struct NavigationEntry {
     pub scope: Scope,
     /// True if a key for one app cannot open its page.
     pub needs_every_app: bool,
+    /// Its place among the entries: those with the smallest number come first, as they are used most.
+    pub rank: u8,
     /// True if its page shows the app and the version of its address: they stay on the way to it.
     pub keeps_app: bool,
 }

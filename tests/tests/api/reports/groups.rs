@@ -55,7 +55,7 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
     let newer = [row("hang", 2, Some(2)), row("crash", 1, Some(4))];
     assert_eq!(ranked("version=2.0").await, newer);
     assert_eq!(ranked("version=1.0").await, [row("crash", 3, Some(4))]);
-    assert_eq!(ranked("first_version=2.0").await, [row("hang", 2, None)]);
+    assert_eq!(ranked("new_in=2.0").await, [row("hang", 2, None)]);
     let (today, before) = (now.date().to_string(), (now.date() - time::Duration::DAY).to_string());
     assert_eq!(ranked(&format!("from_day={today}&version=2.0")).await, newer);
     assert_eq!(ranked(&format!("to_day={before}")).await, []);

@@ -69,6 +69,9 @@ pub struct IgnoreArguments {
     /// Open it again when it has this many devices more
     #[arg(long, value_name = "NUMBER")]
     more_devices: Option<u32>,
+    /// Open it again when a report of a version after the newest one comes
+    #[arg(long)]
+    until_next_version: bool,
 }
 
 impl IgnoreArguments {
@@ -89,6 +92,9 @@ impl IgnoreArguments {
         }
         if let Some(number) = self.more_devices {
             body["ignore_more_devices"] = number.into();
+        }
+        if self.until_next_version {
+            body["ignore_until_next_version"] = true.into();
         }
         body
     }
@@ -162,7 +168,12 @@ mod tests {
 
     #[test]
     fn an_ignored_group_is_opened_in_the_future() {
-        let ignore = IgnoreArguments { until: "7d".parse().ok(), more_reports: Some(5), more_devices: None };
+        let ignore = IgnoreArguments {
+            until: "7d".parse().ok(),
+            more_reports: Some(5),
+            more_devices: None,
+            until_next_version: true,
+        };
         let body = ignore.to_body();
         assert_eq!((&body["status"], &body["ignore_more_reports"]), (&json!("ignored"), &json!(5)));
         let now = Moment::For(0).as_text(SystemClock.now_micros() / 1_000);

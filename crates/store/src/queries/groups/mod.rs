@@ -93,10 +93,10 @@ pub struct ListedGroup {
     /// When it was resolved last (RFC 3339); absent if it was not.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<OffsetDateTime>,
-    /// The version of the report that brought it back.
+    /// The version of the report that brought it back last. It stays when the group is resolved again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regressed_in: Option<String>,
-    /// When that report arrived (RFC 3339); absent if none brought it back.
+    /// When that report arrived (RFC 3339); absent if no report brought it back.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub regressed_at: Option<OffsetDateTime>,
     /// The time at which it is opened again if it is still ignored (RFC 3339).
@@ -108,6 +108,9 @@ pub struct ListedGroup {
     /// It is ignored until it has this many devices in all, and a new report comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignored_until_devices: Option<i64>,
+    /// The newest version of the app when it was ignored until the next one: a report of a later version opens it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored_after: Option<String>,
     /// The name of the person who works on it, as the team wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assignee: Option<String>,
@@ -115,6 +118,9 @@ pub struct ListedGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "https://tickets.example.com/SHOP-17")]
     pub ticket_url: Option<String>,
+    /// True if the newest change of its state can be taken back: a person made it, and neither a report nor the clock changed
+    /// the state since.
+    pub can_undo: bool,
     /// The group that counts its reports and is listed in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_into: Option<Uuid>,
@@ -141,8 +147,8 @@ pub struct GroupFilter {
     pub app: Option<String>,
     /// It has reports of this version and period, which alone count.
     pub scope: CountScope,
-    /// Its first report was of this version.
-    pub first_version: Option<String>,
+    /// Its first report was of this version, or a report of it brought it back.
+    pub new_in: Option<String>,
     /// The kind of event.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
@@ -166,7 +172,8 @@ const GROUP_COLUMNS: &str = "g.id, (SELECT s.short_id FROM group_short_ids s WHE
      AS short_id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
      NULL::bigint AS all_reports, g.devices, \
      g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_after, \
-     g.resolved_at, g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices, \
+     g.resolved_at, g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices, g.ignored_after, \
+     g.state_before IS NOT NULL AS can_undo, \
      g.assignee, g.ticket_url, g.merged_into, EXISTS (SELECT FROM groups m WHERE m.tenant = g.tenant \
      AND (m.id = g.id OR m.merged_into = g.id) AND m.own_extrapolated > 0) AS estimated";
 
@@ -273,16 +280,16 @@ fn push_scope(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
 }
 
 fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
-    let texts = [
-        ("g.app", &filter.app),
-        ("g.first_version", &filter.first_version),
-        ("g.kind", &filter.kind),
-        ("g.culprit", &filter.culprit),
-    ];
+    let texts = [("g.app", &filter.app), ("g.kind", &filter.kind), ("g.culprit", &filter.culprit)];
     for (column, value) in texts {
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
+    }
+    if let Some(version) = &filter.new_in {
+        let version = version.replace('\0', "");
+        query.push(" AND (g.first_version = ").push_bind(version.clone());
+        query.push(" OR g.regressed_in = ").push_bind(version).push(")");
     }
     filter.scope.push_period(query);
     if let Some(provisional) = filter.provisional {

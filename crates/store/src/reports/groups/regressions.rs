@@ -28,6 +28,7 @@ struct SettledRow {
     ignored_until: Option<OffsetDateTime>,
     ignored_until_reports: Option<i64>,
     ignored_until_devices: Option<i64>,
+    ignored_after: Option<String>,
     reports: i64,
     devices: i64,
 }
@@ -43,12 +44,14 @@ impl SettledRow {
     }
 
     /// Returns why an ignored group needs attention again; `None` if it does not.
-    fn describe_ignore_end(&self, now: OffsetDateTime) -> Option<String> {
+    fn describe_ignore_end(&self, report: &NewReport, now: OffsetDateTime) -> Option<String> {
         let has_reached = |count: i64, limit: Option<i64>| limit.is_some_and(|limit| count >= limit);
         if has_reached(self.reports, self.ignored_until_reports) {
             Some(format!("{} reports", self.reports))
         } else if has_reached(self.devices, self.ignored_until_devices) {
             Some(format!("{} devices", self.devices))
+        } else if self.ignored_after.as_ref().is_some_and(|version| is_newer(&report.version, version)) {
+            Some(format!("version {}", report.version))
         } else {
             self.ignored_until.filter(|until| *until <= now).map(|_| IGNORE_TIME_OVER.to_owned())
         }
@@ -57,7 +60,7 @@ impl SettledRow {
     /// Returns what a report says of the group, if it says that the group needs attention again.
     fn find_return<'r>(&'r self, report: &'r NewReport, now: OffsetDateTime) -> Option<Return<'r>> {
         let reason = match self.status {
-            GroupStatus::Ignored => Some(self.describe_ignore_end(now)?),
+            GroupStatus::Ignored => Some(self.describe_ignore_end(report, now)?),
             _ => None,
         };
         (reason.is_some() || self.is_contradicted_by(report)).then_some(Return { row: self, report, reason })
@@ -133,11 +136,12 @@ async fn find_settled(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<Settle
     Ok(sqlx::query_as!(
         SettledRow,
         r#"SELECT id, app, title, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at,
-                  ignored_until, ignored_until_reports, ignored_until_devices, reports, devices
+                  ignored_until, ignored_until_reports, ignored_until_devices, ignored_after, reports, devices
            FROM groups
            WHERE tenant = $1 AND id = ANY ($2)
              AND (status = 'resolved' OR status = 'ignored' AND (ignored_until IS NOT NULL
-                  OR ignored_until_reports IS NOT NULL OR ignored_until_devices IS NOT NULL))
+                  OR ignored_until_reports IS NOT NULL OR ignored_until_devices IS NOT NULL
+                  OR ignored_after IS NOT NULL))
            ORDER BY id"#,
         tenant,
         &groups
@@ -154,9 +158,10 @@ async fn mark_returned(tx: &mut TenantTx, returns: &[Return<'_>]) -> Result<()> 
     sqlx::query!(
         "UPDATE groups g
          SET status = n.status,
-             regressed_in = CASE n.status WHEN 'regressed' THEN n.version END,
-             regressed_at = CASE n.status WHEN 'regressed' THEN $5::timestamptz END,
-             ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL
+             regressed_in = CASE n.status WHEN 'regressed' THEN n.version ELSE g.regressed_in END,
+             regressed_at = CASE n.status WHEN 'regressed' THEN $5::timestamptz ELSE g.regressed_at END,
+             ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL, ignored_after = NULL,
+             state_before = NULL
          FROM unnest($2::uuid[], $3::text[], $4::text[]) AS n (id, status, version)
          WHERE g.tenant = $1 AND g.id = n.id",
         tenant,

@@ -119,7 +119,7 @@ async fn new_groups_of_a_version_are_those_that_begin_with_it() {
         let filter = VersionFilter { app, version };
         assert_eq!(trends::new_groups(&mut tx, filter, from, 10).await.unwrap(), number, "{filter:?}");
     }
-    let first = GroupFilter { first_version: Some("1.0".into()), ..GroupFilter::default() };
+    let first = GroupFilter { new_in: Some("1.0".into()), ..GroupFilter::default() };
     assert_eq!(growth(&database, &first).await, [row(1, 4, 1)]);
 }
 

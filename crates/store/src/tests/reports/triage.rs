@@ -105,6 +105,82 @@ async fn an_ignored_group_opens_when_its_time_comes() {
 }
 
 #[tokio::test]
+async fn a_group_that_is_ignored_until_the_next_version_opens_with_a_report_of_it() {
+    let database = Database::new().await;
+    database.store(&[report(1, "1.9", 7), report(2, "1.10", 8), report(3, "", 9)]).await;
+    let next = || ignored(IgnoreLimits { until_next_version: true, ..IgnoreLimits::default() });
+    assert_eq!(update_all(&database, &[id(7)], next()).await, [UpdateOutcome::Done(id(7))]);
+    assert_eq!(find(&database, id(7)).await.ignored_after.as_deref(), Some("1.10"));
+    let entry = newest_entry(&database, id(7)).await;
+    assert_eq!(entry, (GroupAction::Ignored, Some("a version after 1.10".to_owned())));
+    assert_eq!(store(&database, &[report(4, "1.10", 7)]).await, []);
+    let found = store(&database, &[report(5, "1.11", 7)]).await;
+    let [GroupEvent::Reopened { reason, .. }] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(reason, "version 1.11");
+    let group = find(&database, id(7)).await;
+    assert_eq!((group.status, group.ignored_after, group.can_undo), (GroupStatus::Open, None, false));
+}
+
+#[tokio::test]
+async fn the_newest_change_is_taken_back_with_all_that_it_forgot() {
+    let database = Database::new().await;
+    database.store(&[report(1, "1.0", 7), report(2, "1.0", 8)]).await;
+    let more = ignored(IgnoreLimits { more_reports: Some(5), ..IgnoreLimits::default() });
+    update_all(&database, &[id(7)], more).await;
+    let state = |group: ListedGroup| (group.status, group.ignored_until_reports, group.assignee);
+    let before = state(find(&database, id(7)).await);
+    let open = GroupUpdate {
+        status: Some(GroupStatus::Open),
+        assignee: Some("Kim".to_owned()),
+        ..GroupUpdate::default()
+    };
+    update_all(&database, &[id(7)], open).await;
+    let after = state(find(&database, id(7)).await);
+    assert_eq!(after, (GroupStatus::Open, None, Some("Kim".to_owned())));
+    let undo = || GroupUpdate { undo: true, ..GroupUpdate::default() };
+    update_all(&database, &[id(7)], undo()).await;
+    assert_eq!(state(find(&database, id(7)).await), before);
+    assert_eq!(newest_entry(&database, id(7)).await, (GroupAction::Undone, None));
+    // Taking that back is a change, too.
+    update_all(&database, &[id(7)], undo()).await;
+    assert_eq!(state(find(&database, id(7)).await), after);
+    // Nothing was changed, or a report changed the state since.
+    assert_eq!(update_all(&database, &[id(8)], undo()).await, [UpdateOutcome::Done(id(8))]);
+    let resolved = GroupUpdate { status: Some(GroupStatus::Resolved), ..GroupUpdate::default() };
+    update_all(&database, &[id(8)], resolved).await;
+    assert!(find(&database, id(8)).await.can_undo);
+    database.wait(Duration::SECOND);
+    store(&database, &[report(3, "1.0", 8)]).await;
+    update_all(&database, &[id(8)], undo()).await;
+    let group = find(&database, id(8)).await;
+    assert_eq!((group.status, group.can_undo), (GroupStatus::Regressed, false));
+}
+
+#[tokio::test]
+async fn a_comment_is_changed_and_deleted_by_its_author_alone() {
+    let database = Database::new().await;
+    database.store(&[report(1, "1.0", 7), report(2, "1.0", 8)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let comment = groups::add_comment(&mut tx, ROBIN, id(7), "It is the card.").await.unwrap();
+    let kim = GroupActor { name: Some("Kim"), ..ROBIN };
+    let other_key = GroupActor { actor: "other", ..ROBIN };
+    for (actor, group, is_own) in
+        [(kim, id(7), false), (other_key, id(7), false), (ROBIN, id(8), false), (ROBIN, id(7), true)]
+    {
+        let changed = groups::change_comment(&mut tx, actor, group, comment, Some("It is the cart.")).await;
+        assert_eq!(changed.unwrap(), is_own, "{actor:?}");
+    }
+    let shown = groups::list_activity(&mut tx, id(7), None, 1).await.unwrap().remove(0);
+    assert_eq!((shown.text.as_deref(), shown.edited_at.is_some()), (Some("It is the cart."), true));
+    for is_there in [true, false] {
+        let deleted = groups::change_comment(&mut tx, ROBIN, id(7), comment, None).await.unwrap();
+        assert_eq!(deleted, is_there);
+    }
+    let shown = groups::list_activity(&mut tx, id(7), None, 1).await.unwrap().remove(0);
+    assert_eq!((shown.action, shown.text), (GroupAction::CommentDeleted, None));
+}
+
+#[tokio::test]
 async fn a_group_that_is_resolved_in_the_next_version_comes_back_with_that_one() {
     let database = Database::new().await;
     database.store(&[report(1, "1.9", 7), report(2, "1.10", 8), report(3, "", 9)]).await;

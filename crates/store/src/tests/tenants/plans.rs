@@ -103,7 +103,7 @@ async fn a_word_of_another_tenant_costs_what_a_word_of_nobody_costs() {
     let by_group: [FilterOf<GroupFilter>; 7] = [
         ("text", |word| GroupFilter { text: Some(word.into()), ..GroupFilter::default() }),
         ("app", |word| GroupFilter { app: Some(word.into()), ..GroupFilter::default() }),
-        ("first version", |word| GroupFilter { first_version: Some(word.into()), ..GroupFilter::default() }),
+        ("new in", |word| GroupFilter { new_in: Some(word.into()), ..GroupFilter::default() }),
         ("kind", |word| GroupFilter { kind: Some(word.into()), ..GroupFilter::default() }),
         ("assignee", |word| GroupFilter { assignee: Some(word.into()), ..GroupFilter::default() }),
         ("culprit", |word| GroupFilter { culprit: Some(word.into()), ..GroupFilter::default() }),

@@ -16,6 +16,9 @@ struct OutcomesPage {
     back: String,
 }
 
+/// The parameter with the groups whose change can be taken back.
+pub const UNDO_FIELD: &str = "undo";
+
 /// `POST /console/groups/changes`: returns to the list if every group was changed; else lists the outcomes.
 pub async fn change_from_form(
     State(storage): State<Arc<Storage>>,
@@ -40,7 +43,10 @@ pub async fn change_from_form(
     let back = list_address(form.get("back"));
     if changed.done == changed.outcomes.len() {
         let joint = if back.contains('?') { '&' } else { '?' };
-        return Ok(Redirect::to(&format!("{back}{joint}changed={}", changed.done)).into_response());
+        let ids: Vec<String> =
+            changed.outcomes.iter().filter_map(|one| Some(one.group?.to_string())).collect();
+        let undo = if merge { String::new() } else { format!("&{UNDO_FIELD}={}", ids.join(",")) };
+        return Ok(Redirect::to(&format!("{back}{joint}changed={}{undo}", changed.done)).into_response());
     }
     let title =
         format!("{} of {} were changed", changed.done, counted(changed.outcomes.len(), "group", "groups"));

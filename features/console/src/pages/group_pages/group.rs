@@ -6,12 +6,14 @@ use crate::components::rows::{self, report_path};
 use crate::components::stack::ThreadStack;
 use crate::pages::group_pages::group_context::GroupContextSection;
 use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
-use crate::pages::report_pages::report;
+use crate::pages::report_pages::context;
+use crate::pages::report_pages::report::{self, ReportExtract};
 use crate::prelude::*;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
-use unslide_api::feature::site::{GroupRef, choose_report, load_group};
+use unslide_api::feature::site::{GroupFormatQuery, GroupRef, choose_report, get_group, load_group};
+use unslide_report::ReportContext;
 use unslide_report::device_models::name_with_code;
 use unslide_site::{duration, text_or};
 use unslide_store::groups::{GroupAction, GroupStatus};
@@ -127,6 +129,9 @@ struct ShownReport {
     /// The reason for this choice.
     why: &'static str,
     stack: Option<ThreadStack>,
+    context: ReportContext,
+    /// What was wrong in it, as sentences.
+    findings: Vec<String>,
 }
 
 pub async fn render_page(
@@ -166,8 +171,10 @@ pub async fn render_page(
         },
         None => None,
     };
+    let name = signed.viewer.name.as_deref();
     let work =
-        GroupWork::load_for_group(&symbolication.storage, access, &found, state.get_text("cursor")).await?;
+        GroupWork::load_for_group(&symbolication.storage, access, name, &found, state.get_text("cursor"))
+            .await?;
     let times = ChartTimes::from_days(first, now.date());
     render_html(&GroupPage {
         shell: Shell::for_viewer(signed.viewer, "groups", text_or(&group.title, "no title")),
@@ -188,6 +195,16 @@ pub async fn render_page(
         links: panels.into_iter().flat_map(|section| section.links).collect(),
         group: found.group,
     })
+}
+
+/// `GET /console/groups/{id}/markdown`: the group as Markdown, for a ticket.
+pub async fn get_markdown(
+    symbolication: State<Arc<Symbolication>>,
+    signed: SignedIn<ReportsRead>,
+    id: Path<GroupRef>,
+) -> Result<Response, Problem> {
+    let query = GroupFormatQuery { format: Some("markdown".to_owned()) };
+    Box::pin(get_group(symbolication, signed.access, id, Query(query))).await
 }
 
 /// `/groups/{id}`: the short address of a group's page.
@@ -212,8 +229,9 @@ async fn shown_report(
 ) -> Result<ShownReport, Problem> {
     let (id, variant) = (row.report_id, row.variant);
     let explain = report_path(id, variant, "/explain");
-    let stack = report::crashed_stack(symbolication, access, &id.to_string(), variant, explain).await?;
-    Ok(ShownReport { row: row.clone(), why, stack })
+    let ReportExtract { stack, context, findings } =
+        report::load_extract(symbolication, access, &id.to_string(), variant, explain).await?;
+    Ok(ShownReport { row: row.clone(), why, stack, context, findings })
 }
 
 /// Returns the days of the group as rows of a chart with one series.

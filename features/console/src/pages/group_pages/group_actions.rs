@@ -4,7 +4,7 @@ use crate::prelude::*;
 use unslide_api::feature::site::Author;
 use unslide_api::feature::site::GroupsWrite;
 use unslide_api::feature::site::{GroupPatch, change_as_author};
-use unslide_api::feature::site::{comment, merge, split};
+use unslide_api::feature::site::{comment, edit_comment, merge, split};
 use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
@@ -13,8 +13,9 @@ pub(super) fn to_author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
     Author { access: &signed.access, name: signed.viewer.name.as_deref() }
 }
 
-fn redirect_to_group(id: Uuid) -> Response {
-    Redirect::to(&format!("/console/groups/{id}")).into_response()
+/// Redirects to a part of the group's page.
+fn redirect_to_group(id: Uuid, part: &str) -> Response {
+    Redirect::to(&format!("/console/groups/{id}#{part}")).into_response()
 }
 
 /// `POST /console/groups/{id}/update`: changes the status or the assignee.
@@ -26,19 +27,27 @@ pub async fn update_from_form(
 ) -> Result<Response, Problem> {
     let patch = read_patch(&form)?;
     change_as_author(&storage, &to_author(&signed), &id.into(), patch).await?;
-    Ok(redirect_to_group(id))
+    Ok(redirect_to_group(id, "state"))
 }
 
 /// Returns the change in a form. Of its fields, those count that belong to the button that sent it.
 pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
+    if form.get("undo").is_some() {
+        return Ok(GroupPatch { undo: true, ..GroupPatch::default() });
+    }
     let resolved_in_next = form.get("resolved_in_next").is_some();
+    let ignored_until_next = form.get("ignored_until_next").is_some();
     let status = form.get("status").map(|word| {
         GroupStatus::parse(word)
             .ok_or_else(|| Problem::new(Kind::InvalidBody, "status: open, resolved or ignored"))
     });
-    let status = if resolved_in_next { Some(GroupStatus::Resolved) } else { status.transpose()? };
+    let status = match (resolved_in_next, ignored_until_next) {
+        (true, _) => Some(GroupStatus::Resolved),
+        (false, true) => Some(GroupStatus::Ignored),
+        _ => status.transpose()?,
+    };
     let is_resolved = status == Some(GroupStatus::Resolved) && !resolved_in_next;
-    let is_ignored = status == Some(GroupStatus::Ignored);
+    let is_ignored = status == Some(GroupStatus::Ignored) && !ignored_until_next;
     let number = |name: &str| if is_ignored { form.parse_number(name) } else { Ok(None) };
     Ok(GroupPatch {
         status,
@@ -47,6 +56,8 @@ pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
         ignore_until: if is_ignored { form.parse_day("until")? } else { None },
         ignore_more_reports: number("more_reports")?,
         ignore_more_devices: number("more_devices")?,
+        ignore_until_next_version: ignored_until_next,
+        undo: false,
         // An empty field removes the assignee.
         assignee: (status.is_none() && form.has_field("assignee")).then(|| form.field_text("assignee")),
         ticket_url: (status.is_none() && form.has_field("ticket_url")).then(|| form.field_text("ticket_url")),
@@ -66,7 +77,29 @@ pub async fn add_comment(
         form.get("text").unwrap_or_default(),
     )
     .await?;
-    Ok(redirect_to_group(id))
+    Ok(redirect_to_group(id, "activity"))
+}
+
+/// `POST /console/groups/{id}/comments/{comment}/change`: changes a comment of the session.
+pub async fn change_comment(
+    State(storage): State<Arc<Storage>>,
+    signed: SignedIn<GroupsWrite>,
+    Path((id, comment)): Path<(Uuid, Uuid)>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let text = form.get("text").unwrap_or_default();
+    edit_comment::edit_as_author(&storage, &to_author(&signed), &id.into(), comment, Some(text)).await?;
+    Ok(redirect_to_group(id, "activity"))
+}
+
+/// `POST /console/groups/{id}/comments/{comment}/delete`: deletes a comment of the session.
+pub async fn delete_comment(
+    State(storage): State<Arc<Storage>>,
+    signed: SignedIn<GroupsWrite>,
+    Path((id, comment)): Path<(Uuid, Uuid)>,
+) -> Result<Response, Problem> {
+    edit_comment::edit_as_author(&storage, &to_author(&signed), &id.into(), comment, None).await?;
+    Ok(redirect_to_group(id, "activity"))
 }
 
 /// `POST /console/groups/{id}/merge`: merges the groups that were chosen or pasted as ids.
@@ -84,7 +117,7 @@ pub async fn merge_into(
         .map(|word| parse_group_id(word.rsplit('/').next().unwrap_or(word)));
     let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
     merge::merge_as_author(&storage, &to_author(&signed), &id.into(), &ids).await?;
-    Ok(redirect_to_group(id))
+    Ok(redirect_to_group(id, "activity"))
 }
 
 pub async fn split_off(
@@ -100,7 +133,7 @@ pub async fn split_off(
         parse_group_id(form.get("group").unwrap_or_default())?,
     )
     .await?;
-    Ok(redirect_to_group(id))
+    Ok(redirect_to_group(id, "activity"))
 }
 
 fn parse_group_id(id: &str) -> Result<Uuid, Problem> {
@@ -133,6 +166,13 @@ mod tests {
             (next.status, next.resolved_in, next.resolved_in_next),
             (Some(GroupStatus::Resolved), None, true)
         );
+        let until_next = with(("ignored_until_next", "1"));
+        assert_eq!(
+            (until_next.status, until_next.ignore_until_next_version, until_next.ignore_more_reports),
+            (Some(GroupStatus::Ignored), true, None)
+        );
+        let undo = with(("undo", "1"));
+        assert_eq!((undo.undo, undo.status, undo.assignee), (true, None, None));
         let ignored = with(("status", "ignored"));
         assert_eq!((ignored.ignore_more_reports, ignored.resolved_in), (Some(5), None));
         assert_eq!(ignored.ignore_until.map(OffsetDateTime::unix_timestamp), Some(1_796_083_200));

@@ -31,7 +31,7 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&st
     GroupQuery {
         app: state.get_text("app"),
         version: state.get_text("version"),
-        first_version: state.get_text("new_in"),
+        new_in: state.get_text("new_in"),
         new_from: state.get("new_days").and_then(|days| new_from(days, now)),
         from_day: has_period.then(|| state.first_day(now).to_string()),
         kind: state.get_text("kind"),

@@ -6,7 +6,7 @@ use unslide_api::feature::site::list_group_activity;
 use unslide_model::Scope;
 use unslide_report::text::is_obeyed;
 use unslide_store::Uuid;
-use unslide_store::groups::{GroupAction, GroupActivity};
+use unslide_store::groups::{GroupAction, GroupActivity, list_assignees};
 use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder, ListedGroup, MergedGroup};
 
 /// Entries of the activity on one page.
@@ -28,6 +28,10 @@ pub struct GroupWork {
     pub rules: Option<String>,
     pub activity: Vec<GroupActivity>,
     pub older: Option<String>,
+    /// Names that groups can be assigned to: those that have some, and that of the session.
+    pub assignees: Vec<String>,
+    /// The key and the name of the session.
+    me: (String, Option<String>),
 }
 
 impl GroupWork {
@@ -38,6 +42,7 @@ impl GroupWork {
     pub async fn load_for_group(
         storage: &Arc<Storage>,
         access: &Access<ReportsRead>,
+        name: Option<&str>,
         found: &GroupCounts,
         cursor: Option<String>,
     ) -> Result<GroupWork, Problem> {
@@ -47,18 +52,32 @@ impl GroupWork {
         let Json(activity) =
             list_group_activity(State(storage.clone()), access.clone(), id, Query(page)).await?;
         let path = format!("/console/groups/{}", group.id);
+        let is_writer = may_write(access, group);
+        let mut assignees = if is_writer { list_names(storage, access).await? } else { Vec::new() };
+        assignees.extend(name.filter(|name| !assignees.iter().any(|known| known == name)).map(str::to_owned));
         Ok(GroupWork {
             merged: found.merged.clone(),
-            similar: if may_write(access, group) {
-                list_similar(storage, access, group).await?
-            } else {
-                Vec::new()
-            },
+            similar: if is_writer { list_similar(storage, access, group).await? } else { Vec::new() },
             rules: suggest_rule_link(access, group),
             activity: activity.items,
             older: activity.next_cursor.map(|cursor| build_link(&path, &[("cursor", Some(&cursor))])),
+            assignees,
+            me: (access.principal.key_id.to_string(), name.map(str::to_owned)),
         })
     }
+
+    /// Returns true for a comment of the session, which it may change.
+    pub fn is_own_comment(&self, one: &GroupActivity) -> bool {
+        one.action == GroupAction::Commented && one.actor == self.me.0 && one.name == self.me.1
+    }
+}
+
+/// Maximum number of suggested names.
+const SUGGESTED_NAMES_LIMIT: u32 = 200;
+
+async fn list_names(storage: &Storage, access: &Access<ReportsRead>) -> Result<Vec<String>, Problem> {
+    let mut tx = storage.tenant(access.tenant()).await?;
+    Ok(list_assignees(&mut tx, SUGGESTED_NAMES_LIMIT).await?)
 }
 
 /// Returns groups of the same app with the same culprit: perhaps the same bug.
@@ -130,7 +149,10 @@ pub fn what(one: &GroupActivity) -> String {
             named("reopened it: a new report came from", "reopened it after a new report")
         }
         GroupAction::Assigned => named("assigned it to", "removed its assignee"),
+        GroupAction::Undone => "took back the newest change".to_owned(),
+        GroupAction::Commented if one.edited_at.is_some() => "said (changed since)".to_owned(),
         GroupAction::Commented => "said".to_owned(),
+        GroupAction::CommentDeleted => "deleted a comment".to_owned(),
         GroupAction::Merged => "merged a group into it:".to_owned(),
         GroupAction::MergedInto => "merged it into".to_owned(),
         GroupAction::Split => "split off a group:".to_owned(),

@@ -2,6 +2,7 @@
 
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
+use crate::pages::group_pages::bulk::UNDO_FIELD;
 use crate::pages::group_pages::group_filters::{
     ASSIGNED_TO_ME, GROUP_FILTERS, GROUPS_PAGE, UNASSIGNED, build_query,
 };
@@ -12,9 +13,11 @@ use crate::prelude::*;
 use time::Duration;
 use unslide_api::feature::lists::Lists;
 use unslide_api::feature::panels::Panels;
+use unslide_api::feature::site::CHANGED_GROUPS_LIMIT;
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_model::Scope;
 use unslide_site::{BarSelect, FilterBar, app_and_version, period_or_all};
+use unslide_store::Uuid;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
@@ -43,6 +46,8 @@ struct GroupsPage {
     needs_name: bool,
     /// Says how many groups the form before has changed.
     changed: Option<String>,
+    /// The groups of that form, if their change can be taken back.
+    undo: Vec<Uuid>,
     bulk: BulkForm,
     views: SavedViews,
 }
@@ -116,9 +121,16 @@ pub async fn render_page(
         changed: state
             .parse_number::<u64>("changed")?
             .map(|number| counted(number, "group was", "groups were")),
+        undo: read_undo(&state),
         bulk,
         views,
     })
+}
+
+/// Returns the groups that the form before has changed.
+fn read_undo(state: &PageState) -> Vec<Uuid> {
+    let ids = state.get(UNDO_FIELD).unwrap_or_default().split(',');
+    ids.take(CHANGED_GROUPS_LIMIT).filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Returns the bar of filters. `selects` are those of app and version.
@@ -174,7 +186,7 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         .map(|other| (*other, state.get(other)))
         .collect();
     let label = match (name, value) {
-        ("new_in", version) => format!("new in {version}"),
+        ("new_in", version) => format!("new or back in {version}"),
         ("new_days", "1") => "new in the last 24 hours".to_owned(),
         ("new_days", days) => format!("new in the last {days} days"),
         (_, name) => format!("assigned to {name}"),

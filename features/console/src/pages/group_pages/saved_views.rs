@@ -111,7 +111,7 @@ fn to_filter(state: &PageState) -> GroupViewFilter {
     GroupViewFilter {
         app: state.get_text("app"),
         version: state.get_text("version"),
-        first_version: state.get_text("new_in"),
+        new_in: state.get_text("new_in"),
         new_days: state.get("new_days").and_then(|days| days.parse().ok()),
         days: state.get("days").and_then(|days| days.parse().ok()),
         kind: state.get_text("kind"),
@@ -150,7 +150,7 @@ fn view_address(filter: &GroupViewFilter) -> String {
         ("status", Some(status).filter(|status| *status != USUAL_STATUS)),
         ("assignee", filter.assignee.as_deref()),
         ("assigned", assigned),
-        ("new_in", filter.first_version.as_deref()),
+        ("new_in", filter.new_in.as_deref()),
         ("new_days", new_days.as_deref()),
         ("sort", filter.sort.as_deref()),
     ];

@@ -1,7 +1,7 @@
 //! The pages of reports.
 
 pub mod app_session;
-mod context;
+pub mod context;
 pub mod explain;
 mod jetsam;
 pub mod report;

@@ -16,6 +16,7 @@ use unslide_api::feature::site::stored_body;
 use unslide_api::feature::site::{GetQuery, get_report, load_report};
 use unslide_api::feature::sources::{SourceScope, source_lines_for_page};
 use unslide_model::Scope;
+use unslide_report::ReportContext;
 use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_site::{bytes, html_answer, session_path, text_or};
@@ -258,17 +259,26 @@ fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str)
     }
 }
 
-/// Returns the backtrace of a report's crash, for the page of its group; `None` for a report about memory.
+/// The part of a report that the page of its group shows.
+pub struct ReportExtract {
+    /// The backtrace of its crash; `None` for a report about memory.
+    pub stack: Option<ThreadStack>,
+    pub context: ReportContext,
+    /// What was wrong, as sentences.
+    pub findings: Vec<String>,
+}
+
+/// Returns the part of a report that the page of its group shows.
 ///
 /// # Errors
 /// Those of [`load_report`].
-pub async fn crashed_stack(
+pub async fn load_extract(
     symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
     explain: String,
-) -> Result<Option<ThreadStack>, Problem> {
+) -> Result<ReportExtract, Problem> {
     let (found, mut body) = load_report(symbolication, access, id, variant).await?;
     let scope = SourceScope::for_report(access, &found.listed.app);
     let lines = source_lines_for_page(symbolication, scope, &mut body, None).await;
@@ -276,10 +286,15 @@ pub async fn crashed_stack(
     let links = source_links(&mut tx, &found).await?;
     tx.rollback();
     let work = move || {
-        let mut seen = build_view(&stored_body::read_report(&body.json)?);
+        let report = stored_body::read_report(&body.json)?;
+        let mut seen = build_view(&report);
         lines.add_to_threads(&mut seen.threads);
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
-        Ok::<_, Problem>(crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)))
+        Ok::<_, Problem>(ReportExtract {
+            stack: crashed.map(|thread| ThreadStack::from_thread(thread, Some(&explain), &links)),
+            context: report.read_context(),
+            findings: seen.findings.into_iter().map(|finding| finding.sentence).collect(),
+        })
     };
     symbolication.capacity.cpu.run_for(access.tenant(), work).await?
 }
@@ -304,6 +319,17 @@ pub async fn get_text(
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
     Box::pin(get_representation(symbolication, signed, slot, id, page, "text/plain")).await
+}
+
+/// `GET /console/reports/{id}/markdown`: the report as Markdown, for a ticket.
+pub async fn get_markdown(
+    symbolication: State<Arc<Symbolication>>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    Query(page): Query<PageState>,
+) -> Result<Response, Problem> {
+    Box::pin(get_representation(symbolication, signed, slot, id, page, "text/markdown")).await
 }
 
 async fn get_representation(

@@ -44,12 +44,18 @@ pub struct GroupPatch {
     /// With `ignored`: opens the group again when it has this many devices more than now.
     #[schema(minimum = 1, maximum = 1000000000, example = 10)]
     pub ignore_more_devices: Option<u32>,
+    /// With `ignored`: true opens the group again with a report of a version after the newest one of the app that is known now.
+    #[serde(default)]
+    pub ignore_until_next_version: bool,
     /// The name of the person who works on it; empty for none.
     #[schema(max_length = 200, example = "Kim")]
     pub assignee: Option<String>,
     /// The address of a ticket in another system: begins with `https://` or `http://`; empty for none.
     #[schema(max_length = 2000, example = "https://tickets.example.com/SHOP-17")]
     pub ticket_url: Option<String>,
+    /// True takes back the newest change by a person, as long as the group has `can_undo`. Without other members.
+    #[serde(default)]
+    pub undo: bool,
 }
 
 problems!(
@@ -58,7 +64,7 @@ problems!(
 
 /// Change a group
 ///
-/// Resolves, ignores, reopens or assigns the group. If it was replaced, the group that replaced it is
+/// Resolves, ignores, reopens or assigns the group, or takes the newest such change back. If it was replaced, the group that replaced it is
 /// changed.
 #[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
     params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
@@ -114,9 +120,11 @@ pub fn check_patch(patch: GroupPatch, now: OffsetDateTime) -> Result<GroupUpdate
                 until: patch.ignore_until,
                 more_reports: patch.ignore_more_reports,
                 more_devices: patch.ignore_more_devices,
+                until_next_version: patch.ignore_until_next_version,
             },
             assignee: patch.assignee,
             ticket_url: patch.ticket_url.map(|url| url.trim().to_owned()),
+            undo: patch.undo,
         }),
     }
 }
@@ -125,10 +133,14 @@ fn find_fault(patch: &GroupPatch, now: OffsetDateTime) -> Option<&'static str> {
     let is_resolved = patch.status == Some(GroupStatus::Resolved);
     let is_ignored = patch.status == Some(GroupStatus::Ignored);
     let numbers = [patch.ignore_more_reports, patch.ignore_more_devices];
-    let has_limit = patch.ignore_until.is_some() || numbers.iter().any(Option::is_some);
+    let has_limit = patch.ignore_until.is_some()
+        || patch.ignore_until_next_version
+        || numbers.iter().any(Option::is_some);
+    let has_field = patch.status.is_some() || patch.assignee.is_some() || patch.ticket_url.is_some();
     let is_allowed = |number: u32| (1..=MAX_IGNORE_MORE).contains(&number);
     let fits = |text: &String| text.is_empty() || input::is_text(text, CHANGE_TEXT_BYTES);
     let faults = [
+        (patch.undo && has_field, "undo: not with other changes"),
         (patch.status == Some(GroupStatus::Regressed), "status: open, resolved or ignored"),
         (patch.resolved_in.is_some() && !is_resolved, "resolved_in: only with the status resolved"),
         (patch.resolved_in_next && !is_resolved, "resolved_in_next: only with the status resolved"),
@@ -139,7 +151,7 @@ fn find_fault(patch: &GroupPatch, now: OffsetDateTime) -> Option<&'static str> {
         ),
         (
             has_limit && !is_ignored,
-            "ignore_until, ignore_more_reports and ignore_more_devices: only with the status ignored",
+            "ignore_until, ignore_more_reports, ignore_more_devices and ignore_until_next_version: only with the status ignored",
         ),
         (
             patch.ignore_until.is_some_and(|until| until <= now || until > now + IGNORE_TIME_LIMIT),
@@ -190,6 +202,8 @@ mod tests {
             (r#"{"status": "ignored", "ignore_more_devices": 0}"#, "ignore_more_reports"),
             (r#"{"status": "ignored", "ignore_until": "2026-11-20T08:59:59Z"}"#, "ignore_until"),
             (r#"{"ticket_url": "javascript:alert(1)"}"#, "ticket_url"),
+            (r#"{"status": "open", "ignore_until_next_version": true}"#, "ignore_until"),
+            (r#"{"undo": true, "assignee": "Kim"}"#, "undo"),
             (r#"{"ticket_url": "https:///a"}"#, "ticket_url"),
         ] {
             let found = detail(json(patch));

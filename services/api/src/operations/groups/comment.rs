@@ -33,7 +33,7 @@ problems!(
 
 /// Comment on a group
 ///
-/// Adds a comment to the group's activity. It cannot be removed. It moves with the group's reports if late symbols move
+/// Adds a comment to the group's activity. Its author can change and delete it. It moves with the group's reports if late symbols move
 /// them.
 #[utoipa::path(post, path = "/v1/groups/{id}/comments", tag = "groups", operation_id = "comment_on_group",
     params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
@@ -60,13 +60,7 @@ pub async fn comment_as_author(
     id: &GroupRef,
     text: &str,
 ) -> Result<Uuid, Problem> {
-    let text = text.replace("\r\n", "\n");
-    let text = text.trim();
-    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.is_empty() || text.len() > COMMENT_BYTES || text.chars().any(control) {
-        let detail = "text: 1 to 4000 bytes, no control characters but line feeds and tabs";
-        return Err(Problem::new(Kind::InvalidBody, detail));
-    }
+    let text = check_comment(text)?;
     let key = author.key_id();
     let actor = author.as_actor(&key);
     let mut tx = storage.tenant(author.access.tenant()).await?;
@@ -75,7 +69,21 @@ pub async fn comment_as_author(
         groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,
         id,
     )?;
-    let comment = groups::add_comment(&mut tx, actor, id, text).await?;
+    let comment = groups::add_comment(&mut tx, actor, id, &text).await?;
     tx.commit().await?;
     Ok(comment)
+}
+
+/// Returns the text of a comment with line feeds alone and without space around it.
+///
+/// # Errors
+/// [`Kind::InvalidBody`] if it is empty, too long, or has control characters.
+pub(super) fn check_comment(text: &str) -> Result<String, Problem> {
+    let text = text.replace("\r\n", "\n").trim().to_owned();
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.is_empty() || text.len() > COMMENT_BYTES || text.chars().any(control) {
+        let detail = "text: 1 to 4000 bytes, no control characters but line feeds and tabs";
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    Ok(text)
 }

@@ -27,8 +27,8 @@ pub struct GroupQuery {
     pub app: Option<String>,
     /// It has reports of this version: `reports`, `affected_devices` and the order by reports are of it.
     pub version: Option<String>,
-    /// Its first report was of this version.
-    pub first_version: Option<String>,
+    /// New in this version: its first report was of it, or a report of it brought it back after it was resolved.
+    pub new_in: Option<String>,
     /// It has reports that arrived on this day (UTC) or later: `reports`, `affected_devices` and the order by reports are of
     /// them. Not with `growing`, which has a period of its own.
     #[param(format = Date, example = "2026-11-20")]
@@ -176,7 +176,7 @@ fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<Group
             from_day: parse_day("from_day", query.from_day.as_deref())?,
             to_day: parse_day("to_day", query.to_day.as_deref())?,
         },
-        first_version: query.first_version,
+        new_in: query.new_in,
         kind: query.kind,
         text: search_text(query.q)?,
         provisional: query.provisional,
@@ -189,7 +189,7 @@ fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<Group
     let texts = [
         ("app", &filter.app),
         ("version", &filter.scope.version),
-        ("first_version", &filter.first_version),
+        ("new_in", &filter.new_in),
         ("kind", &filter.kind),
         ("assignee", &filter.assignee),
     ];
@@ -227,7 +227,7 @@ pub fn check_view_filter(filter: &GroupViewFilter) -> Result<(), Problem> {
     let texts = [
         ("app", &filter.app),
         ("version", &filter.version),
-        ("first_version", &filter.first_version),
+        ("new_in", &filter.new_in),
         ("kind", &filter.kind),
         ("assignee", &filter.assignee),
     ];

@@ -5,6 +5,7 @@ pub mod bulk;
 pub mod change;
 pub mod comment;
 pub mod context;
+pub mod edit_comment;
 pub mod findings;
 pub mod get;
 pub mod list;
@@ -30,6 +31,7 @@ pub fn group_routes() -> OpenApiRouter<Api> {
         .routes(routes!(activity::list_group_activity))
         .routes(routes!(context::get_group_context))
         .routes(routes!(comment::comment_on_group))
+        .routes(routes!(edit_comment::change_group_comment, edit_comment::delete_group_comment))
         .routes(routes!(merge::merge_groups))
         .routes(routes!(split::split_group))
 }
@@ -85,7 +87,7 @@ pub fn check_updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> 
         UpdateOutcome::NotFound => Err(no_such_group()),
         UpdateOutcome::Merged(into) => Err(is_merged(id, into)),
         UpdateOutcome::NoVersion => {
-            let detail = "resolved_in_next: no report of the app names a version, so there is no next one";
+            let detail = "no report of the app names a version, so there is no next one";
             Err(Problem::new(Kind::InvalidBody, detail))
         }
     }
