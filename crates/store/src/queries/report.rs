@@ -7,6 +7,7 @@ use crate::segments::{BodyLocation, FrameColumns, ReportBody};
 use crate::tenants::analyses::AnalysisSwitches;
 use crate::{Result, TenantTx};
 use sqlx::{AssertSqlSafe, FromRow};
+use std::collections::BTreeMap;
 use unslide_model::ReportId;
 
 /// A stored report without its body.
@@ -54,6 +55,79 @@ pub async fn load_body(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<R
     .fetch_optional(connection)
     .await?;
     Ok(body.map(ReportBody::Inline))
+}
+
+/// Returns the bodies of reports that are in the database, by their place in `listed`. Those of a later revision are left out.
+pub async fn load_bodies(tx: &mut TenantTx, listed: &[&ReportRow]) -> Result<BTreeMap<usize, ReportBody>> {
+    let [variants, revisions] = [|row: &ReportRow| row.variant, |row: &ReportRow| row.revision]
+        .map(|number| listed.iter().map(|row| to_row32(number(row))).collect::<Vec<i32>>());
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT n.place AS "place!", b.body AS "body!"
+           FROM unnest($2::timestamptz[], $3::uuid[], $4::int[], $5::int[]) WITH ORDINALITY
+                AS n (received_at, report_id, variant, revision, place)
+           CROSS JOIN LATERAL (SELECT body FROM report_bodies
+                               WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
+                                 AND variant = n.variant AND revision = n.revision LIMIT 1) b"#,
+        tenant,
+        &listed.iter().map(|row| row.received_at).collect::<Vec<_>>(),
+        &listed.iter().map(|row| row.report_id.uuid()).collect::<Vec<_>>(),
+        &variants,
+        &revisions
+    )
+    .fetch_all(connection)
+    .await?;
+    let place = |ordinal: i64| usize::try_from(ordinal - 1).unwrap_or(0);
+    Ok(rows.into_iter().map(|row| (place(row.place), ReportBody::Inline(row.body))).collect())
+}
+
+/// Finds reports that a list has, with the places of their bodies. One that was deleted since is left out.
+pub async fn find_listed(tx: &mut TenantTx, listed: &[ReportRow]) -> Result<Vec<FoundReport>> {
+    let (connection, tenant, _) = tx.parts();
+    // The position is read as for one report: not known to the macros.
+    let rows: Vec<PlaceRow> = sqlx::query_as(
+        "SELECT n.place, coalesce(b.size, f.size) AS size, b.size IS NOT NULL AS inline, f.segment, f.at_offset, f.length,
+                f.body_key,
+                (SELECT count(*)::integer FROM report_keys o
+                 WHERE o.tenant = $1 AND o.report_id = n.report_id AND o.deleted_at IS NULL) AS variants,
+                coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{}') AS analysis_switches
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::int[]) WITH ORDINALITY AS n (received_at, report_id, variant, place)
+         LEFT JOIN LATERAL (SELECT size FROM report_bodies
+                            WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
+                              AND variant = n.variant LIMIT 1) b ON true
+         LEFT JOIN LATERAL (SELECT size, segment, at_offset, length, body_key FROM report_frames
+                            WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
+                              AND variant = n.variant LIMIT 1) f ON true
+         WHERE b.size IS NOT NULL OR f.size IS NOT NULL
+         ORDER BY n.place",
+    )
+    .bind(tenant)
+    .bind(listed.iter().map(|row| row.received_at).collect::<Vec<_>>())
+    .bind(listed.iter().map(|row| row.report_id.uuid()).collect::<Vec<_>>())
+    .bind(listed.iter().map(|row| to_row32(row.variant)).collect::<Vec<i32>>())
+    .fetch_all(connection)
+    .await?;
+    let found = rows.into_iter().filter_map(|row| {
+        let listed = listed.get(usize::try_from(row.place - 1).ok()?)?.clone();
+        let place = if row.inline { Ok(None) } else { row.frame.into_location(listed.received_at).map(Some) };
+        let PlaceRow { variants, size, analysis_switches, .. } = row;
+        Some(place.map(|place| FoundReport { listed, variants, size, place, analysis_switches }))
+    });
+    found.collect()
+}
+
+#[derive(FromRow)]
+struct PlaceRow {
+    place: i64,
+    #[sqlx(try_from = "U32")]
+    variants: u32,
+    #[sqlx(try_from = "U64")]
+    size: u64,
+    inline: bool,
+    #[sqlx(json)]
+    analysis_switches: AnalysisSwitches,
+    #[sqlx(flatten)]
+    frame: FrameColumns,
 }
 
 /// Returns a report by its id: the first that came with it, or another variant. `None` if there is no such

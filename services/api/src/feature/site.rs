@@ -36,7 +36,7 @@ pub use crate::operations::reports::delete::delete_report;
 pub use crate::operations::reports::explain::explain_stored;
 pub use crate::operations::reports::get::{GetQuery, VariantQuery, get_report};
 pub use crate::operations::reports::list::{ReportQuery, list_reports, read_report_total};
-pub use crate::operations::reports::load::load_report;
+pub use crate::operations::reports::load::{load_listed, load_report};
 pub use crate::operations::reprocess::{BegunReprocess, NewReprocess, begin_reprocess, get_reprocess};
 pub use crate::operations::search::by_id::{find_by_id, find_by_short_id, read_id};
 pub use crate::operations::search::matches::SearchMatch;

@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::reports::symbolication::Symbolication;
 use crate::storage::Storage;
 use crate::storage::transactions::Tx;
+use futures::future::join_all;
 use memchr::memmem;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
@@ -83,8 +84,67 @@ pub async fn read_body(
     tx: Tx<TenantTx>,
     found: &FoundReport,
 ) -> Result<StoredBody, StoredBodyError> {
-    let mut reservation = answers::reserve_bytes(&symbolication.capacity.permits, tenant, found.size)?;
+    let reservation = answers::reserve_bytes(&symbolication.capacity.permits, tenant, found.size)?;
     let bytes = read_json(&symbolication.storage, tenant, tx, found).await?;
+    finish_body(symbolication, tenant, found, bytes, reservation).await
+}
+
+/// Reads the JSON of several reports that were found in this transaction, and ends the transaction: one statement for those in the
+/// database, and those in segments at the same time. A report that was moved or revised at this moment is left out.
+///
+/// # Errors
+/// Those of [`read_body`].
+pub async fn read_bodies(
+    symbolication: &Symbolication,
+    tenant: &TenantId,
+    mut tx: Tx<TenantTx>,
+    found: &[FoundReport],
+) -> Result<Vec<StoredBody>, Problem> {
+    let reserve =
+        |found: &FoundReport| answers::reserve_bytes(&symbolication.capacity.permits, tenant, found.size);
+    let reservations: Vec<Reservation> = found.iter().map(reserve).collect::<Result<_, _>>()?;
+    let listed: Vec<_> = found.iter().map(|one| &one.listed).collect();
+    let mut inline = report::load_bodies(&mut tx, &listed).await?;
+    // The next step waits for object storage, and must not hold a connection.
+    tx.rollback();
+    let read = found.iter().zip(reservations).enumerate().map(|(at, (found, reservation))| {
+        let body = inline.remove(&at);
+        async move {
+            let storage = &symbolication.storage;
+            let bytes = match (found.place, body) {
+                (None, None) => return Err(StoredBodyError::Lost(LostBody::Moved(found.listed.report_id))),
+                (None, Some(body)) => {
+                    storage.capacity.cpu.run_for(tenant, move || body.decompress_json()).await??
+                }
+                (Some(place), _) => from_segment(storage, body_id(tenant, found), place).await?,
+            };
+            finish_body(symbolication, tenant, found, bytes, reservation).await
+        }
+    });
+    let mut bodies = Vec::with_capacity(found.len());
+    for body in join_all(read).await {
+        match body {
+            Ok(body) => bodies.push(body),
+            Err(StoredBodyError::Lost(lost)) => tracing::debug!(error = %lost, "a report is left out"),
+            Err(StoredBodyError::Problem(problem)) => return Err(problem),
+        }
+    }
+    Ok(bodies)
+}
+
+fn body_id(tenant: &TenantId, found: &FoundReport) -> BodyId {
+    let (report_id, variant) = (found.listed.report_id, found.listed.variant);
+    BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision }
+}
+
+/// Translates a body of another format, and hides what is off for the tenant.
+async fn finish_body(
+    symbolication: &Symbolication,
+    tenant: &TenantId,
+    found: &FoundReport,
+    bytes: Vec<u8>,
+    mut reservation: Reservation,
+) -> Result<StoredBody, StoredBodyError> {
     if symbolication.readers.find(&bytes).is_none() {
         let body = StoredBody { json: bytes, document: None, reservation };
         return hide_members(symbolication, tenant, found, body).await;
@@ -137,7 +197,7 @@ async fn read_json(
     mut tx: Tx<TenantTx>,
     found: &FoundReport,
 ) -> Result<Vec<u8>, StoredBodyError> {
-    let (report_id, variant) = (found.listed.report_id, found.listed.variant);
+    let report_id = found.listed.report_id;
     let Some(place) = found.place else {
         let body = report::load_body(&mut tx, &found.listed).await?;
         tx.rollback();
@@ -146,8 +206,7 @@ async fn read_json(
     };
     // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
-    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision };
-    from_segment(storage, id, place).await
+    from_segment(storage, body_id(tenant, found), place).await
 }
 
 /// Reads the JSON of a report's revision from its place in a segment.

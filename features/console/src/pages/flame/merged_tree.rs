@@ -3,14 +3,16 @@
 use crate::prelude::*;
 use unslide_api::feature::operation::{Reservation, reserve_bytes};
 use unslide_api::feature::site::stored_body::{self, StoredBody};
-use unslide_api::feature::site::{load_profile, load_report};
+use unslide_api::feature::site::{load_listed, load_profile};
 use unslide_calltree::{CallTree, MOST_REPORT_NODES, report_tree};
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
 
 /// Maximum number of the newest reports of a group, or of a version of it, that are merged.
 const MOST_REPORTS: u32 = 50;
-/// Maximum bytes of reports that are read for one page.
+/// Reports that are read with the same statements.
+const REPORTS_AT_ONCE: usize = 10;
+/// Bytes of reports after which no further ones are read for one page.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The merged trees of a group's newest reports.
@@ -54,20 +56,17 @@ pub(super) async fn load_merged_tree(
         reservation: reserve_bytes(&symbolication.capacity.permits, access.tenant(), 0)?,
     };
     let mut bytes = 0;
-    for row in &rows.reports {
+    for some in rows.reports.chunks(REPORTS_AT_ONCE) {
         if bytes > MOST_BYTES {
             merged.more = true;
             return Ok(merged);
         }
-        let body = match load_report(symbolication, access, &row.report_id.to_string(), row.variant).await {
-            Ok((_, body)) => body,
-            // The report was deleted since.
-            Err(problem) if problem.kind() == Kind::NotFound => continue,
-            Err(problem) => return Err(problem),
-        };
-        bytes += body.json.len();
+        let bodies = load_listed(symbolication, access, some).await?;
+        bytes += bodies.iter().map(|body| body.json.len()).sum::<usize>();
         let work = move || {
-            merged.merge_report(body)?;
+            for body in bodies {
+                merged.merge_report(body)?;
+            }
             Ok::<_, Problem>(merged)
         };
         merged = symbolication.capacity.cpu.run_for(access.tenant(), work).await??;

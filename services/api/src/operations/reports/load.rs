@@ -6,6 +6,7 @@ use crate::storage::transactions::Tx;
 use unslide_model::ReportId;
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
+use unslide_store::queries::reports::ReportRow;
 
 /// Finds the stored report of an id without its body, if the key may see it. Also returns the transaction
 /// that found it.
@@ -39,6 +40,20 @@ pub async fn load_report(
 ) -> Result<(FoundReport, StoredBody), Problem> {
     let (tx, found) = find_report(&symbolication.storage, access, id, variant).await?;
     body_of(symbolication, access, id, variant, tx, found).await
+}
+
+/// Returns the JSON of reports that a list of this key has. One that was moved, revised or deleted since is left out.
+///
+/// # Errors
+/// As [`load_report`].
+pub async fn load_listed(
+    symbolication: &Symbolication,
+    access: &Access<ReportsRead>,
+    listed: &[ReportRow],
+) -> Result<Vec<StoredBody>, Problem> {
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
+    let found = report::find_listed(&mut tx, listed).await?;
+    stored_body::read_bodies(symbolication, access.tenant(), tx, &found).await
 }
 
 /// Reads the JSON of a report from the database or its segment. If it is not at the place in the row, it was
