@@ -262,12 +262,12 @@ async function keyboard(page) {
   await page.waitForURL(/\/console\/groups\/[0-9a-f-]{36}/);
   await page.keyboard.press("?");
   if (!(await page.locator("#help").evaluate((dialog) => dialog.open))) fail("? does not show the keys");
-  await page.getByLabel(/^Single keys/).uncheck();
+  await page.locator("#single-keys").uncheck();
   await page.keyboard.press("Escape");
   await page.keyboard.press("/");
   if (await page.evaluate(() => document.activeElement?.name === "q")) fail("a single key works though they are switched off");
   await page.getByRole("button", { name: "Keyboard", exact: true }).click();
-  await page.getByLabel(/^Single keys/).check();
+  await page.locator("#single-keys").check();
   await page.keyboard.press("Escape");
   await page.keyboard.press("g"); await page.keyboard.press("o");
   await at("/console");
