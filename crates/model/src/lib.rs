@@ -21,6 +21,7 @@ pub use counts::quantile::QuantileSketch;
 pub use counts::stats::Stats;
 pub use grouping::ReportGrouping;
 pub use ids::body_key::BodyKey;
+pub use ids::group_ref::{GroupRef, NotAGroupRef, strip_page_address};
 pub use ids::id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
 pub use ids::owner::{Owned, Owner};
 pub use ids::preset::KeyPreset;

@@ -1,9 +1,10 @@
 //! `GET /v1/groups/{id}`.
 
 use super::markdown::answer_group;
-use super::reference::{GroupRef, load_group};
+use super::reference::load_group;
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
+use unslide_model::GroupRef;
 use unslide_store::queries::groups::GroupCounts;
 
 /// The form of the answer.
