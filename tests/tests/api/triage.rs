@@ -131,10 +131,12 @@ async fn lists_and_merges_take_short_ids_and_addresses() {
     world.post_json(&format!("/v1/groups/{short}/merge"), &key, &merged).await.expect_status(200);
     let split = json!({ "group": address });
     world.post_json(&format!("/v1/groups/{short}/split"), &key, &split).await.expect_status(200);
-    let unknown = world.post_json(&format!("/v1/groups/{id}/merge"), &key, &json!({"groups": ["SHOP-ZZZZ"]})).await;
+    let unknown =
+        world.post_json(&format!("/v1/groups/{id}/merge"), &key, &json!({"groups": ["SHOP-ZZZZ"]})).await;
     assert_eq!(unknown.expect_problem(400, "invalid-body"), "there is no group SHOP-ZZZZ");
     let browser = Browser::signed_in(&world, &key).await;
-    let sent = browser.post(&format!("/console/groups/{id}/merge"), encode_form(&[("group", &address)])).await;
+    let sent =
+        browser.post(&format!("/console/groups/{id}/merge"), encode_form(&[("group", &address)])).await;
     assert_eq!(redirect_location(&sent), format!("/console/groups/{id}"), "{}", sent.text);
     assert_eq!(world.get("/v1/groups", &key).await.expect_status(200)["items"].as_array().unwrap().len(), 1);
     world.stop().await;

@@ -5,8 +5,8 @@ use unslide_api::feature::panels::Panels;
 use unslide_api::feature::site::{
     SearchMatch, SearchQuery, SearchResults, find_by_id, find_by_short_id, read_id, search,
 };
-use unslide_model::Scope;
 use unslide_model::GroupRef;
+use unslide_model::Scope;
 
 #[derive(Template)]
 #[template(path = "console/pages/search.html", askama = escaping)]

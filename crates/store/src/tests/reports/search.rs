@@ -91,7 +91,9 @@ async fn a_group_is_found_by_its_id_and_its_short_id() {
     let eight = groups::find_group(&mut tx, group(8), None).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     let short = eight.short_id.unwrap();
-    for text in [eight.id.to_string(), short.to_lowercase(), format!("https://crashes.example.com/groups/{short}")] {
+    for text in
+        [eight.id.to_string(), short.to_lowercase(), format!("https://crashes.example.com/groups/{short}")]
+    {
         assert_eq!(found(&database, &text).await, bugs(&["bug 8"], 1), "{text}");
     }
     assert_eq!(found_of(&database, "umbrella", &short).await, bugs(&[], 0), "another tenant's");

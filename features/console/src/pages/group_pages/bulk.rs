@@ -28,9 +28,7 @@ pub async fn change_from_form(
 ) -> Result<Response, Problem> {
     let groups: Vec<GroupRef> = form
         .field_texts("group")
-        .map(|id| {
-            id.parse().map_err(|error| Problem::new(Kind::InvalidBody, format!("group: {error}")))
-        })
+        .map(|id| id.parse().map_err(|error| Problem::new(Kind::InvalidBody, format!("group: {error}"))))
         .collect::<Result<_, _>>()?;
     if groups.is_empty() {
         let detail =

@@ -204,7 +204,7 @@ pub async fn get_markdown(
     signed: SignedIn<ReportsRead>,
     id: Path<GroupRef>,
 ) -> Result<Response, Problem> {
-    let query = GroupFormatQuery { format: Some("markdown".to_owned()) };
+    let query = GroupFormatQuery { format: Some("markdown".to_owned()), ..GroupFormatQuery::default() };
     Box::pin(get_group(symbolication, signed.access, id, Query(query))).await
 }
 

@@ -47,7 +47,7 @@ pub struct GroupQuery {
     /// The last report arrived at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
     pub seen_from: Option<String>,
-    /// The first report arrived at this time or later (RFC 3339): lists new groups.
+    /// The first report arrived at this time or later (RFC 3339): lists new groups, not those that came back.
     #[param(format = DateTime)]
     pub new_from: Option<String>,
     /// `open`, `regressed`, `resolved` or `ignored`; several with commas between. All if absent.

@@ -1,8 +1,8 @@
 //! `GET /v1/reports`.
 
+use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
-use crate::operations::groups::reference::resolve_filter;
 use time::OffsetDateTime;
 use unslide_model::GroupRef;
 use unslide_store::Uuid;

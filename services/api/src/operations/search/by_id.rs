@@ -1,11 +1,11 @@
 //! The one entry that has an id.
 
 use super::matches::{SearchMatch, page_path};
+use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
 use crate::panels::Panels;
 use crate::panels::{PanelSlot, SearchedId, collect_panels};
-use crate::operations::groups::reference::resolve_filter;
 use unslide_model::{DebugId, GroupRef, ReportId, Scope, strip_page_address};
 use unslide_store::queries::reports::{self, ReportFilter};
 use unslide_store::queries::{groups, report};
