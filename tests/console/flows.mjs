@@ -63,7 +63,7 @@ const flows = {
     await person.click(row.getByRole("button", { name: "Copy" }));
     await said(page);
     const command = await copied(page);
-    if (!/^unslide upload .*dSYM$/.test(command)) fail(`the command for the missing dSYM is ${command}`);
+    if (!/^unslide upload "\$\(mdfind 'com_apple_xcode_dsym_uuids == [0-9A-F-]{36}'\)"$/.test(command)) fail(`the command for the missing dSYM is ${command}`);
   },
 
   async "tell the team"(page, person) {

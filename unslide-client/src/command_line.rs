@@ -1,9 +1,10 @@
 //! The command line: every command of this package and of features.
 
 use crate::failure::exit_code;
+use crate::help::{add_headings, read_arguments};
 use crate::offline::{atos, explain, swift, symbolicate};
 use crate::online::{
-    dead_letter, doctor, groups, login, reports, reprocess, search, send, settings, symbols,
+    dead_letter, doctor, groups, key, login, release, reports, reprocess, search, send, settings, symbols,
 };
 use crate::{features, manual, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -13,7 +14,7 @@ use unslide_cli::{CommandError, Console, Exit, Outcome, say};
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
 #[derive(Parser)]
-#[command(name = "unslide", version, about, long_about = None, propagate_version = true)]
+#[command(name = "unslide", version, about, long_about = None)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,6 +49,9 @@ pub enum ClientCommand {
     Groups(groups::Arguments),
     /// List and show stored reports
     Reports(reports::Arguments),
+    /// Show a version of an app: is it worse than the one before, and what is new in it?
+    #[command(subcommand)]
+    Release(release::Command),
     /// Find reports, groups, apps and versions by an id or a text
     Search(search::SearchArguments),
     /// Upload dSYMs, or an operating system's libraries
@@ -60,6 +64,9 @@ pub enum ClientCommand {
     /// Show and change the settings of the tenant and of its apps
     #[command(subcommand)]
     Settings(settings::Command),
+    /// Create, list and revoke keys of the tenant
+    #[command(subcommand)]
+    Key(key::Command),
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
@@ -85,7 +92,7 @@ pub enum ProgramCommand {
 /// Runs the command of this process's arguments to its end.
 #[must_use]
 pub fn run() -> ExitCode {
-    let matches = command_line().get_matches();
+    let matches = read_arguments(command_line());
     exit_code(finish_command(|| run_command(&matches)), |_| None)
 }
 
@@ -137,7 +144,7 @@ pub fn arrange_commands(mut line: clap::Command, moved: &[(&str, &str)]) -> clap
         let place = order.iter().position(|name| name == command.get_name());
         command.display_order(place.unwrap_or(order.len()))
     };
-    with_exit_codes(line.mut_subcommands(at_its_place))
+    add_headings(with_exit_codes(line.mut_subcommands(at_its_place)))
 }
 
 /// Adds the exit codes to the end of the help of the command and all below it.
@@ -171,9 +178,11 @@ pub fn run_client_command(command: ClientCommand) -> Outcome {
         ClientCommand::Doctor(arguments) => doctor::run(&arguments),
         ClientCommand::Groups(arguments) => groups::run(arguments),
         ClientCommand::Reports(arguments) => reports::run(arguments),
+        ClientCommand::Release(command) => release::run(&command),
         ClientCommand::Search(arguments) => search::run(arguments),
         ClientCommand::Upload(arguments) => upload::run(&arguments),
         ClientCommand::Symbols(command) => symbols::run(command),
+        ClientCommand::Key(command) => key::run(command),
         ClientCommand::Reprocess(arguments) => reprocess::run(&arguments),
         ClientCommand::DeadLetter(command) => dead_letter::run(command),
     }
@@ -213,6 +222,15 @@ mod tests {
     fn the_commands_of_features_have_a_place_in_the_help() {
         for added in features::list_commands() {
             assert!(command_line().find_subcommand(added.follows).is_some(), "{}", added.follows);
+        }
+    }
+
+    #[test]
+    fn only_the_program_has_a_version() {
+        let versions = |line: &str| command_line().try_get_matches_from(line.split(' ')).unwrap_err();
+        assert_eq!(versions("unslide --version").kind(), clap::error::ErrorKind::DisplayVersion);
+        for line in ["unslide reports --version 2.5.0", "unslide groups --version", "unslide upload -V"] {
+            assert_eq!(versions(line).kind(), clap::error::ErrorKind::UnknownArgument, "{line}");
         }
     }
 

@@ -6,6 +6,7 @@
 mod command_line;
 mod failure;
 pub mod features;
+mod help;
 mod manual;
 mod offline;
 mod online;
@@ -17,3 +18,5 @@ pub use command_line::{
     run_feature_command, run_program_command,
 };
 pub use failure::{FindExit, exit_code};
+pub use help::{add_headings, read_arguments};
+pub use online::key;

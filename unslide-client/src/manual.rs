@@ -4,7 +4,9 @@ use crate::prelude::*;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::{self, Stdio};
 
 /// The program's name, which shells complete.
 const PROGRAM: &str = "unslide";
@@ -25,7 +27,8 @@ pub struct CompletionsArguments {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  unslide man upload | man -l -
+  unslide man upload
+  unslide man upload > unslide-upload.1
   unslide man --dir ~/.local/share/man/man1")]
 pub struct ManArguments {
     /// The command, such as `reports show`; without one the page of the program
@@ -62,6 +65,18 @@ pub fn write_pages(arguments: &ManArguments, mut line: clap::Command) -> Outcome
     }
     let mut page = Vec::new();
     Man::new(command.clone()).render(&mut page)?;
-    Console::get().write_bytes(&page);
+    if Console::get().terminal_columns().is_none() {
+        Console::get().write_bytes(&page);
+    } else if !show_page(&page) {
+        Console::get().say_lines(&command.clone().render_long_help().to_string());
+    }
     Ok(Exit::Ready)
+}
+
+/// Shows a page with `man`. Returns false if this machine has none.
+fn show_page(page: &[u8]) -> bool {
+    let viewer = process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn();
+    let Ok(mut viewer) = viewer else { return false };
+    let is_written = viewer.stdin.take().is_some_and(|mut input| input.write_all(page).is_ok());
+    viewer.wait().is_ok_and(|status| status.success()) && is_written
 }

@@ -10,15 +10,15 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use std::process::ExitCode;
 use unslide_cli::{Exit, Outcome};
 use unslide_client::{
-    ClientCommand, ProgramCommand, arrange_commands, finish_command, run_client_command, run_feature_command,
-    run_program_command,
+    ClientCommand, ProgramCommand, arrange_commands, finish_command, read_arguments, run_client_command,
+    run_feature_command, run_program_command,
 };
 #[cfg(feature = "dev")]
 use unslide_dev::{demo, dev};
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
 #[derive(Parser)]
-#[command(name = "unslide", version, about, long_about = None, propagate_version = true)]
+#[command(name = "unslide", version, about, long_about = None)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -54,9 +54,6 @@ enum Command {
     /// Create, change, suspend and delete tenants
     #[command(subcommand)]
     Tenant(tenant::Command),
-    /// Create, list and revoke API keys
-    #[command(subcommand)]
-    Key(key::Command),
     /// Check that the service on this machine is ready: exit code 0 if it is
     Health(health::Arguments),
     #[command(flatten)]
@@ -84,7 +81,7 @@ enum ConfigCommand {
 
 /// Runs the command of this process's arguments to its end.
 pub fn run() -> ExitCode {
-    let matches = command_line().get_matches();
+    let matches = read_arguments(command_line());
     exit_code(finish_command(|| run_command(&matches)))
 }
 
@@ -92,10 +89,13 @@ pub fn run() -> ExitCode {
 fn command_line() -> clap::Command {
     let line = Cli::command()
         .mut_subcommand("doctor", doctor::extend_command)
+        .mut_subcommand("key", |key| key.mut_subcommands(Configured::extend_command))
         .mut_subcommand("symbols", |symbols| {
             symbols.subcommand(backfill::Arguments::augment_args(clap::Command::new(backfill::NAME)))
         });
-    arrange_commands(line, &[("dead-letter", "fsck")])
+    // A command that was changed stands at the end.
+    let moved = [("dead-letter", "fsck"), ("doctor", "logout"), ("symbols", "upload"), ("key", "settings")];
+    arrange_commands(line, &moved)
 }
 
 /// Runs a command of a feature, or one of this binary.
@@ -107,6 +107,14 @@ fn run_command(matches: &ArgMatches) -> Outcome {
         && let Some((backfill::NAME, arguments)) = symbols.subcommand()
     {
         return backfill::run(&backfill::Arguments::from_arg_matches(arguments)?);
+    }
+    if let Some(("key", keys)) = matches.subcommand()
+        && let Some((_, arguments)) = keys.subcommand()
+    {
+        let configured = Configured::from_arg_matches(arguments)?;
+        if configured.is_given() {
+            return key::run(unslide_client::key::Command::from_arg_matches(keys)?, &configured);
+        }
     }
     let command = Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit()).command;
     let outcome = run_core_command(command);
@@ -139,7 +147,6 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Config(ConfigCommand::Example) => configuration::print_example(),
         Command::Config(ConfigCommand::Reference) => configuration::print_reference(),
         Command::Tenant(command) => tenant::run(command),
-        Command::Key(command) => key::run(command),
         Command::Health(arguments) => health::run(&arguments),
         // A child of this program may also be one of a builder.
         Command::Program(ProgramCommand::BuildSymcache) => {

@@ -64,8 +64,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
-    /// URL of the console for people, such as `https://crashes.example.com`: messages link to it. Without it they have no
-    /// links.
+    /// URL of the console for people, such as `https://crashes.example.com`: messages and
+    /// Markdown link to it. Without it they have no links.
     pub public_url: String,
     /// Bounds on what clients may send.
     #[serde(skip)]

@@ -195,6 +195,7 @@ pub async fn build_api(
             rules_cache: RulesCache::default(),
             readers,
             analyses,
+            public_url: config.api.public_url.trim_end_matches('/').to_owned(),
             sources: features.iter().find_map(|feature| feature.sources),
             cache_updates,
         }),

@@ -4,6 +4,7 @@ use crate::{BoxError, Client, Outcome};
 use clap::ArgMatches;
 use serde_json::Value;
 use std::pin::Pin;
+use unslide_model::DebugId;
 use unslide_symbolicate::SymbolizerFeature;
 
 /// Everything that one feature adds to the command line. No part of it reads the configuration of services.
@@ -49,8 +50,18 @@ pub struct FeatureCommand {
 pub enum CoreCommand<'c> {
     /// `unslide doctor`, with a key that may read reports. A feature only reads.
     Doctor,
+    /// `unslide demo --traffic`, before it sends reports. A feature turns itself on for them, and says so.
+    DemoBegin(DemoSymbols<'c>),
     /// `unslide demo --traffic`. A feature sends data of the run, and says what it sent.
     Demo(DemoRun<'c>),
+}
+
+/// The builds of `unslide demo --traffic` with symbols, and their source files.
+#[derive(Clone, Copy, Debug)]
+pub struct DemoSymbols<'d> {
+    pub debug_ids: &'d [DebugId],
+    /// The paths in the symbols, and the texts.
+    pub sources: &'d [(&'static str, &'static str)],
 }
 
 /// A line for the output of a command; `None` if the feature has nothing to say.

@@ -8,6 +8,7 @@ mod address;
 mod api;
 mod command;
 mod configured;
+mod entry_id;
 mod erasure;
 mod exit;
 mod failure;
@@ -16,7 +17,6 @@ mod file_kind;
 pub mod input;
 pub mod listing;
 mod mapped;
-pub mod moment;
 mod output;
 pub mod quantity;
 pub mod symbols;
@@ -30,10 +30,11 @@ pub use api::{
 };
 pub use command::{SwitchPosition, block_on, run_switch};
 pub use configured::Configured;
+pub use entry_id::parse_entry_id;
 pub use erasure::{ErasureArguments, ErasureRequest, describe_removed, run_erasure};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
-pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, FeatureCommand};
+pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, DemoSymbols, FeatureCommand};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::{map_path, map_unpacked};
 pub use output::{

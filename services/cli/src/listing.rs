@@ -1,6 +1,6 @@
 //! Lists of the API, page by page.
 
-use crate::{BoxError, Client, Console, Exit, Outcome, Table, note};
+use crate::{BoxError, Client, Console, Exit, Outcome, Table, note, quantity};
 use clap::Args;
 use reqwest::Url;
 use serde_json::Value;
@@ -12,7 +12,7 @@ const PAGE_ENTRIES: usize = 200;
 #[derive(Args)]
 pub struct ListForm {
     /// The most entries; where absent, 50, and all with --csv, --ndjson or --elasticsearch
-    #[arg(long)]
+    #[arg(long, value_parser = quantity::entries)]
     limit: Option<usize>,
     /// Print JSON instead of text
     #[arg(long)]

@@ -24,6 +24,14 @@ pub fn seconds(text: &str) -> Result<u32, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Parses the maximum number of entries of a list.
+///
+/// # Errors
+/// Returns an error if it is no number, or 0.
+pub fn entries(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "a number from 1 on".to_owned())
+}
+
 fn to_deserializer(text: &str) -> StrDeserializer<'_, Error> {
     text.into_deserializer()
 }

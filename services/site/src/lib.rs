@@ -44,4 +44,4 @@ pub use store::{EndedProviderSession, end_provider_sessions, end_sessions_of_key
 pub use unslide_api::feature::intake::Caller;
 pub use unslide_api::feature::intake::assign_caller;
 pub use viewer::Viewer;
-pub use words::{bytes, changed_bytes, counted, duration, estimate, grouped, text_or, upload_command};
+pub use words::{bytes, changed_bytes, counted, duration, estimate, grouped, text_or};

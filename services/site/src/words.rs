@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use unslide_model::figures::round_share_below_whole;
 pub use unslide_model::figures::{format_bytes as bytes, format_duration as duration};
-use unslide_model::{CpuType, shell_word};
+use unslide_model::{CpuType, DebugId, shell_word, upload_dsym_command};
 use unslide_report::text::escape_line;
 
 /// Formats a time relative to `now`, with the full time in its title and for machines.
@@ -93,31 +93,13 @@ pub fn address(address: u64) -> String {
     format!("{address:#018x}")
 }
 
-/// Maximum characters of a name in a command. The beginning of a longer name still matches.
-const COMMAND_NAME_LIMIT: usize = 64;
-
 /// Returns the command that uploads the missing file of an image: a bundle's source map, or else a dSYM. The
 /// page of a report says which app the map belongs to.
-pub fn missing_command(image: &str, arch: &str) -> String {
-    let image = &escape_line(image);
+pub fn missing_command(image: &str, arch: &str, debug_id: &DebugId) -> String {
     if arch != CpuType::JAVASCRIPT.name() {
-        return upload_command(image);
+        return upload_dsym_command(*debug_id);
     }
-    format!("unslide upload --source-map {}", file_word(&format!("{image}.map")))
-}
-
-/// Returns the command that uploads an image's dSYM: Xcode's name for it begins with the image's name.
-pub fn upload_command(image: &str) -> String {
-    let image = &escape_line(image);
-    let stem = image.strip_suffix(".dylib").unwrap_or(image);
-    // The code of a debug build is in `Shop.debug.dylib`, and its debug information in `Shop.app.dSYM`;
-    // previews belong to any app.
-    let stem = stem.strip_suffix(".debug").unwrap_or(stem);
-    if image == "__preview.dylib" {
-        return "unslide upload *.dSYM".to_owned();
-    }
-    let stem: String = stem.chars().take(COMMAND_NAME_LIMIT).collect();
-    format!("unslide upload {}*.dSYM", file_word(&stem))
+    format!("unslide upload --source-map {}", file_word(&format!("{}.map", escape_line(image))))
 }
 
 /// Quotes a file name as one word of a shell that is not an option.
@@ -161,14 +143,10 @@ mod tests {
 
     #[test]
     fn a_command_takes_a_name_as_one_word() {
-        assert_eq!(upload_command("Shop"), "unslide upload Shop*.dSYM");
-        assert_eq!(missing_command("Shop", "arm64"), "unslide upload Shop*.dSYM");
-        let map = missing_command("main.jsbundle", "javascript");
-        assert_eq!(map, "unslide upload --source-map main.jsbundle.map");
-        assert_eq!(upload_command("libkit.dylib"), "unslide upload libkit*.dSYM");
-        assert_eq!(upload_command("Shop.debug.dylib"), "unslide upload Shop*.dSYM");
-        assert_eq!(upload_command("__preview.dylib"), "unslide upload *.dSYM");
-        assert_eq!(upload_command("$(id) it's"), r"unslide upload '$(id) it'\''s'*.dSYM");
-        assert_eq!(upload_command("--api-key"), "unslide upload ./--api-key*.dSYM");
+        let map = |image| missing_command(image, "javascript", &DebugId([7; 16]));
+        assert_eq!(map("main.jsbundle"), "unslide upload --source-map main.jsbundle.map");
+        assert_eq!(map("$(id) it's"), r"unslide upload --source-map '$(id) it'\''s.map'");
+        assert_eq!(map("--api-key"), "unslide upload --source-map ./--api-key.map");
+        assert!(missing_command("Shop", "arm64", &DebugId([7; 16])).contains("== 07070707-"));
     }
 }

@@ -98,8 +98,47 @@ async fn a_group_is_named_by_its_short_id_everywhere() {
         page
     );
     assert_eq!(leads_to(&format!("/groups/{short}")).await, format!("/console/groups/{short}"));
+    let address = format!("https://crashes.example.com/groups/{short}");
+    let found = world.get(&format!("/v1/search?{}", encode_form(&[("q", &address)])), &key).await;
+    assert_eq!(found.expect_status(200)["items"][0]["id"], id);
     let shown = browser.fetch_page(&page).await;
     assert!(shown.contains(short) && shown.contains("https://tickets.example.com/SHOP-17"), "{shown}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn lists_and_merges_take_short_ids_and_addresses() {
+    let world = World::start().await;
+    let key = world.create_master_key("acme").await;
+    let [one, other] = two(&world, &key).await;
+    let (id, short, other_short) = (text(&one, "id"), text(&one, "short_id"), text(&other, "short_id"));
+    let address = format!("http://127.0.0.1:8080/groups/{other_short}");
+    let count = async |path: &str, name: &str, value: &str| {
+        let path = format!("{path}?{}", encode_form(&[(name, value)]));
+        world.get(&path, &key).await.expect_status(200)["items"].as_array().unwrap().len()
+    };
+    for (path, name) in [("/v1/reports", "group"), ("/v1/reports", "q"), ("/v1/groups", "q")] {
+        for value in [short, &short.to_lowercase(), id, &address] {
+            assert_eq!(count(path, name, value).await, 1, "{path} {name}={value}");
+        }
+        assert_eq!(count(path, name, "SHOP-ZZZZ").await, 0);
+    }
+    let problem = world.get("/v1/reports?group=nothing", &key).await;
+    let problem = problem.expect_problem(400, "invalid-parameter");
+    assert!(problem.contains("group: \"nothing\" names no group"), "{problem}");
+
+    let merged = json!({ "groups": [other_short] });
+    world.post_json(&format!("/v1/groups/{short}/merge"), &key, &merged).await.expect_status(200);
+    let split = json!({ "group": address });
+    world.post_json(&format!("/v1/groups/{short}/split"), &key, &split).await.expect_status(200);
+    let unknown =
+        world.post_json(&format!("/v1/groups/{id}/merge"), &key, &json!({"groups": ["SHOP-ZZZZ"]})).await;
+    assert_eq!(unknown.expect_problem(400, "invalid-body"), "there is no group SHOP-ZZZZ");
+    let browser = Browser::signed_in(&world, &key).await;
+    let sent =
+        browser.post(&format!("/console/groups/{id}/merge"), encode_form(&[("group", &address)])).await;
+    assert_eq!(redirect_location(&sent), format!("/console/groups/{id}"), "{}", sent.text);
+    assert_eq!(world.get("/v1/groups", &key).await.expect_status(200)["items"].as_array().unwrap().len(), 1);
     world.stop().await;
 }
 

@@ -53,6 +53,7 @@ frames = [
 UIKIT, DYLD, DISPATCH = 0x18F2A4000, 0x1B4C10000, 0x195E30000
 system = iter([("libdispatch.dylib", DISPATCH, DISPATCH + 0x40D8), ("UIKitCore", UIKIT, UIKIT + 0x4A1B38), ("dyld", DYLD, DYLD + 0x3D44)])
 contents = []
+CART = 0x16D0A1C20  # on the stack of the caller
 for address in frames:
     if address is None:
         name, base, pc = next(system)
@@ -88,7 +89,15 @@ report = {
             {
                 "index": 0, "crashed": True, "current_thread": False, "name": "main",
                 "backtrace": {"contents": contents, "skipped": 0},
-                "registers": {"basic": {"pc": pc, "lr": contents[1]["instruction_addr"], "sp": 0x16D0A1B40, "fp": 0x16D0A1B80, "x0": 0}},
+                # The loop is at the second of four items, of which the discount is no pointer: x13.
+                "registers": {
+                    "basic": {
+                        "pc": pc, "lr": contents[1]["instruction_addr"], "sp": 0x16D0A1B40, "fp": 0x16D0A1B80, "cpsr": 0x80001000,
+                        "x0": 1620, "x1": CART, "x2": 0x280C4D3A0, "x8": CART + 0x40, "x9": 3, "x10": 0x5C28F5C28F5C28F5, "x11": 450, "x12": 2, "x13": 0,
+                    },
+                    # A data abort of a read: the kernel's words for a translation that failed.
+                    "exception": {"exception": 0, "esr": 0x92000006, "far": 0},
+                },
             },
         ],
     },

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use unslide_cli::confirm_action;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
-use unslide_cli::moment::{self, Moment};
 use unslide_model::{Clock as _, SystemClock};
+use unslide_model::{Moment, format_time};
 
 /// How long to wait until the indexer has replayed a record: it looks for requests every few seconds.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ pub struct Which {
     /// Why they are dead, such as `not_json`
     #[arg(long)]
     reason: Option<String>,
-    /// Arrived from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d
+    /// Arrived from here on: a day such as yesterday or 2026-11-20, a time, or a duration before now such as 12h or 1w
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
     /// Arrived before here: as --from
@@ -102,7 +102,7 @@ impl Which {
 
     fn query_pairs(&self) -> Vec<(&'static str, String)> {
         let now = SystemClock.now_micros() / 1_000;
-        let time = |moment: Option<Moment>| moment.map(|moment| moment::format_time(moment.to_millis(now)));
+        let time = |moment: Option<Moment>| moment.map(|moment| format_time(moment.to_millis(now)));
         filter_given([
             ("stage", self.stage.clone()),
             ("reason", self.reason.clone()),

@@ -5,13 +5,12 @@ pub mod rules;
 mod show;
 mod views;
 
+use crate::online::reports::show::ShowFormat;
 use crate::prelude::*;
 use change::{IgnoreArguments, Target, Targets, build_resolved, change_group, change_groups};
 use clap::ValueEnum;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
-use unslide_cli::moment::Moment;
-use unslide_model::{Clock, SystemClock};
-use uuid::Uuid;
+use unslide_model::{Clock, GroupRef, Moment, SystemClock, compare_versions};
 
 /// Arguments of the command `unslide groups`.
 #[derive(Args)]
@@ -57,16 +56,16 @@ struct ListArguments {
     /// Groups that are new in this version, or came back in it
     #[arg(long, value_name = "VERSION")]
     new_in: Option<String>,
-    /// Groups with reports that arrived on this day (UTC) or later, such as 2026-11-20; only these are counted
+    /// Groups with reports that arrived on this day (UTC) or later, such as 2026-11-20 or yesterday; only these are counted
     #[arg(long, value_name = "DAY")]
-    from_day: Option<String>,
+    from_day: Option<Moment>,
     /// Groups with reports that arrived on this day (UTC) or earlier; only these are counted
     #[arg(long, value_name = "DAY")]
-    to_day: Option<String>,
-    /// Groups with a report at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
+    to_day: Option<Moment>,
+    /// Groups with a report at this time or later: a day such as yesterday or 2026-11-20, a time, or a duration before now such as 12h or 1w
     #[arg(long, value_name = "TIME")]
     seen_from: Option<Moment>,
-    /// Groups with a first report that arrived at this time or later
+    /// Groups with a first report that arrived at this time or later; not those that came back: see --status regressed
     #[arg(long, value_name = "TIME")]
     new_from: Option<Moment>,
     /// What happened, such as crash or hang
@@ -108,7 +107,13 @@ enum Action {
     /// List groups of reports, one bug each
     List(Box<ListArguments>),
     /// Show a group: its counts, and the stack of its newest report
-    Show(Target),
+    Show {
+        #[command(flatten)]
+        target: Target,
+        /// text; json, as --json; or markdown, for an issue
+        #[arg(long, value_enum, default_value_t, conflicts_with = "json")]
+        format: ShowFormat,
+    },
     /// Resolve groups: a new report of a later version opens them again
     Resolve {
         #[command(flatten)]
@@ -149,16 +154,16 @@ enum Action {
     Merge {
         #[command(flatten)]
         target: Target,
-        /// The ids of the groups to merge into it
+        /// The ids or short ids of the groups to merge into it
         #[arg(required = true)]
-        groups: Vec<Uuid>,
+        groups: Vec<GroupRef>,
     },
     /// Take a merged group out again
     Split {
         #[command(flatten)]
         target: Target,
-        /// The id of the merged group
-        group: Uuid,
+        /// The id or the short id of the merged group
+        group: GroupRef,
     },
     /// List the saved views of the key and of the tenant
     Views(views::ViewsArguments),
@@ -191,7 +196,7 @@ async fn run_action(action: Action) -> Outcome {
         Action::Split { target, group } => change_group(&target, "/split", &json!({"group": group})).await,
         Action::Rules(action) => rules::run(action).await,
         Action::List(arguments) => list_groups(*arguments).await,
-        Action::Show(target) => show::show_group(&target).await,
+        Action::Show { target, format } => show::show_group(&target, format).await,
         Action::Views(arguments) => views::list_views(arguments).await,
     }
 }
@@ -203,8 +208,8 @@ async fn list_groups(arguments: ListArguments) -> Outcome {
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("new_in", arguments.new_in),
-        ("from_day", arguments.from_day),
-        ("to_day", arguments.to_day),
+        ("from_day", arguments.from_day.map(|day| day.as_day(now))),
+        ("to_day", arguments.to_day.map(|day| day.as_day(now))),
         ("seen_from", arguments.seen_from.map(|time| time.as_text(now))),
         ("new_from", arguments.new_from.map(|time| time.as_text(now))),
         ("kind", arguments.kind),
@@ -249,9 +254,12 @@ pub fn format_state(group: &Value) -> String {
     if about.is_empty() { status } else { format!("{status} {}", about.join(" or ")) }
 }
 
-/// Returns the first and the last version with a report.
+/// Returns the versions of the first and the last report, the older version first.
 pub fn format_versions(group: &Value) -> String {
-    let (first, last) = (item_text(group, "first_version"), item_text(group, "last_version"));
+    let (mut first, mut last) = (item_text(group, "first_version"), item_text(group, "last_version"));
+    if compare_versions(&first, &last).is_gt() {
+        (first, last) = (last, first);
+    }
     if first == last { first } else { format!("{first}..{last}") }
 }
 
@@ -290,6 +298,8 @@ mod tests {
             ["A-0001", "5", "regressed in 1.2", "3", "2", "2026-11-20T09:00:00Z", "1.0..1.2"]
         );
         assert!(row[7].starts_with("Hang (provisional"));
+        let late = serde_json::json!({"first_version": "1.10", "last_version": "1.9"});
+        assert_eq!(format_versions(&late), "1.9..1.10");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 pub mod dead_letter;
 pub mod doctor;
 pub mod groups;
+pub mod key;
 pub mod login;
+pub mod release;
 pub mod reports;
 pub mod reprocess;
 pub mod search;

@@ -4,8 +4,7 @@ pub mod show;
 
 use crate::prelude::*;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
-use unslide_cli::moment::Moment;
-use unslide_model::{Clock, SystemClock};
+use unslide_model::{Clock, GroupRef, Moment, SystemClock};
 
 /// Arguments of the command `unslide reports`.
 #[derive(Args)]
@@ -16,7 +15,7 @@ The key needs the scope reports:read. Without a command the reports are listed.
 
 Examples:
   unslide reports --app com.example.shop --app-version 2.4.1
-  unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5
+  unslide reports --group SHOP-1A2B --limit 5
   unslide reports --search Cart.total
   unslide reports --app com.example.shop --model iPhone16,1 --os 18.3.1 --from 24h
   unslide reports show 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
@@ -51,7 +50,7 @@ struct ListArguments {
     /// Build number of the app
     #[arg(long)]
     build: Option<String>,
-    /// Arrived at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
+    /// Arrived at this time or later: a day such as yesterday or 2026-11-20, a time, or a duration before now such as 12h or 1w
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
     /// Arrived before this time, as --from
@@ -60,9 +59,9 @@ struct ListArguments {
     /// The crash's type, such as mach, signal or nsexception
     #[arg(long = "type", visible_alias = "kind", value_name = "TYPE")]
     crash_type: Option<String>,
-    /// Reports of the group with this id
+    /// Reports of this group: its id or its short id
     #[arg(long, value_name = "ID")]
-    group: Option<String>,
+    group: Option<GroupRef>,
     /// Reports of groups with this text in a function, a file, the reason or the title
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
@@ -106,7 +105,7 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         ("from", arguments.from.map(|from| from.as_text(now))),
         ("to", arguments.to.map(|to| to.as_text(now))),
         ("type", arguments.crash_type),
-        ("group", arguments.group),
+        ("group", arguments.group.map(|group| group.to_string())),
         ("q", arguments.search),
         ("status", arguments.status),
         ("fatal", arguments.fatal.map(|only| only.to_string())),

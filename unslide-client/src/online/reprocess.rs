@@ -3,9 +3,9 @@
 use crate::prelude::*;
 use serde::Deserialize;
 use std::time::Duration;
-use unslide_cli::moment::{self, Moment};
 use unslide_cli::{can_ask, confirm_action};
 use unslide_model::{Clock as _, DebugId, SystemClock};
+use unslide_model::{Moment, format_time};
 
 /// The pause between two looks while waiting.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         confirm_action("This symbolicates all reports of the tenant again.", yes)?;
     }
     let now = SystemClock.now_micros() / 1_000;
-    let [from, to] = times.map(|time| time.map(|moment| moment::format_time(moment.to_millis(now))));
+    let [from, to] = times.map(|time| time.map(|moment| format_time(moment.to_millis(now))));
     let body = json!({
         "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": from,
         "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run, "all": !is_narrow,

@@ -102,6 +102,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
                 let text = format!("there is no report in {}: it is empty", file_name(file));
                 return Err(CommandError::usage(text).into());
             }
+            if is_symbol_file(&bytes) {
+                let text = format!("{0} is a dSYM and no report: unslide upload {0}", file_name(file));
+                return Err(CommandError::usage(text).into());
+            }
             let sent: SentReports = client
                 .send_bytes("/v1/reports", &bytes)
                 .await
@@ -135,6 +139,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
             (0, false) => Exit::Ready,
         })
     })
+}
+
+/// Returns true for Mach-O files and for zip archives of dSYMs, which name their files uncompressed.
+fn is_symbol_file(bytes: &[u8]) -> bool {
+    let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+    let magic = bytes.first_chunk::<4>().map(|magic| u32::from_be_bytes(*magic));
+    let is_mach_o =
+        matches!(magic, Some(0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe | 0xcafe_babe));
+    is_mach_o || (bytes.starts_with(b"PK\x03\x04") && has(b".dSYM/Contents/"))
 }
 
 fn file_name(file: &Path) -> String {
@@ -212,6 +225,15 @@ fn note_missing(symbolication: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dsym_is_no_report() {
+        assert!(
+            is_symbol_file(b"PK\x03\x04....Cafe.dSYM/Contents/Info.plist")
+                && is_symbol_file(b"\xcf\xfa\xed\xfe....")
+        );
+        assert!(!is_symbol_file(b"PK\x03\x04....report.json") && !is_symbol_file(b"{}"));
+    }
 
     #[test]
     fn a_stored_report_is_described_by_its_symbolication() {

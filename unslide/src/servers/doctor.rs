@@ -18,13 +18,7 @@ Examples:
 pub fn extend_command(doctor: clap::Command) -> clap::Command {
     let doctor = doctor
         .about("Try whether this machine can use the API with its key, and the servers of the services");
-    Configured::augment_args(doctor).after_help(HELP)
-}
-
-/// Returns true if a configuration of the services is here: a file, or a variable of a setting.
-fn has_service_settings(configured: &Configured) -> bool {
-    let is_setting = |name: &str| name.strip_prefix("UNSLIDE_").is_some_and(|setting| setting.contains("__"));
-    configured.config.is_some() || std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_setting))
+    Configured::extend_command(doctor).after_help(HELP)
 }
 
 /// Tries the servers of the services, if their configuration is here. `exit` is the code for the API, which comes first.
@@ -34,7 +28,7 @@ pub fn check_servers(exit: Exit, configured: &Configured) -> Outcome {
 }
 
 fn try_servers(configured: &Configured) -> Outcome {
-    if !has_service_settings(configured) {
+    if !configured.is_given() {
         say!(
             "not tried: Kafka, PostgreSQL and object storage, because --config names no configuration of the services"
         );

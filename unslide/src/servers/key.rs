@@ -1,4 +1,4 @@
-//! `unslide key`.
+//! `unslide key` with a configuration of the services: the keys in the database.
 
 use crate::configuration::Configured;
 use crate::features::FEATURES;
@@ -7,9 +7,9 @@ use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_cli::confirm_action;
-use unslide_cli::moment::Moment;
+use unslide_client::key::{Command, CreateArguments, ListArguments, RevokeArguments, ShowArguments};
 use unslide_feature::collect_key_kinds;
-use unslide_model::{KeyPreset, Scope, TenantId};
+use unslide_model::{KeyPreset, Moment, Scope, TenantId};
 use unslide_store::accounts::create_key_of_kind;
 use unslide_store::keys::{
     self, API_KEYS, KeyFilter, KeyKind, KeyRecord, NewKey, find_record, revoke_record,
@@ -22,102 +22,30 @@ const KEY_COLUMNS: [&str; 10] =
 /// Keys that are asked for with one question.
 const KEY_PAGE_ENTRIES: u32 = 500;
 
-/// The subcommands of `unslide key`.
-#[derive(Subcommand)]
-pub enum Command {
-    /// Make a key; its text is shown once and never again
-    Create {
-        #[command(flatten)]
-        configured: Configured,
-        /// The tenant that gets the key
-        #[arg(long)]
-        tenant: TenantId,
-        /// Name of the key, for people
-        #[arg(long, default_value = "made on the command line")]
-        name: String,
-        /// Kind of the key: `api`, or one that a feature adds. An unknown one gives the list
-        #[arg(long, default_value = "api")]
-        kind: String,
-        /// Scopes that an API key grants, separated by commas
-        #[arg(long, value_delimiter = ',')]
-        scope: Vec<Scope>,
-        /// Purpose of the key instead of scopes: pipeline uploads symbols; app (with --app) and gateway send what apps report;
-        /// reader sees everything and changes nothing; triager also works on groups
-        #[arg(long, conflicts_with = "scope")]
-        preset: Option<KeyPreset>,
-        /// The only app (bundle identifier) that the key is for; some kinds take several, separated by commas
-        #[arg(long, value_delimiter = ',')]
-        app: Vec<String>,
-        /// When the key expires: a time (RFC 3339), or days from now such as 90d; if absent, the kind decides, an API key never
-        #[arg(long, value_name = "WHEN")]
-        expires: Option<Moment>,
-    },
-    /// List a tenant's keys of all kinds, without their secrets: when each ends and was used last
-    List {
-        #[command(flatten)]
-        configured: Configured,
-        /// The tenant that has the keys
-        #[arg(long)]
-        tenant: TenantId,
-        /// Only keys of this kind
-        #[arg(long)]
-        kind: Option<String>,
-        /// Print JSON instead of text
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a key: its state, what it is for, and its text if that is no secret
-    Show {
-        #[command(flatten)]
-        configured: Configured,
-        /// The tenant that has the key
-        #[arg(long)]
-        tenant: TenantId,
-        /// The key's id, as `key list` shows it
-        id: String,
-        /// Print JSON instead of text
-        #[arg(long)]
-        json: bool,
-    },
-    /// Revoke a key. This cannot be undone; on a terminal it asks first
-    Revoke {
-        #[command(flatten)]
-        configured: Configured,
-        /// The tenant that has the key
-        #[arg(long)]
-        tenant: TenantId,
-        /// The key's id, as `key list` shows it
-        id: String,
-        /// Also revoke the keys that an API key made, that these made, and so on, of every tenant
-        #[arg(long)]
-        cascade: bool,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
-    },
-}
-
 /// Returns the expiry of a key that lasts for a while from `now`, or until a time.
 fn resolve_expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
     let end = match end {
         Moment::At(millis) => OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(millis)),
         Moment::For(millis) => now.checked_add(Duration::milliseconds(millis)),
+        Moment::DaysAgo(_) => Some(OffsetDateTime::UNIX_EPOCH),
     };
     let end = end.ok_or_else(|| CommandError::usage("--expires: too far away"))?;
     if end <= now { Err(CommandError::usage("--expires: in the past")) } else { Ok(end) }
 }
 
-/// Runs a command on keys.
-pub fn run(command: Command) -> Outcome {
+/// Runs a command on keys in the database.
+pub fn run(command: Command, configured: &Configured) -> Outcome {
     match command {
-        Command::Create { configured, tenant, name, kind, scope, preset, app, expires } => {
+        Command::Create(arguments) => {
+            let CreateArguments { tenant, name, kind, scope, preset, app, expires, .. } = arguments;
+            let tenant = require_tenant(tenant)?;
             let scopes = choose_scopes(scope, preset, app.first().map(String::as_str))?;
             if !app.is_empty() && scopes.contains(&Scope::Operator) {
                 return Err(
                     CommandError::usage("a key for one app cannot use operations of operators").into()
                 );
             }
-            with_database(&configured, async |store, _| {
+            with_database(configured, async |store, _| {
                 let kind = find_kind(&kind)?;
                 check_tenant(&store, &tenant).await?;
                 let now = store.clock().now();
@@ -128,15 +56,20 @@ pub fn run(command: Command) -> Outcome {
                 create_key(&store, &tenant, kind, &new).await
             })
         }
-        Command::List { configured, tenant, kind, json } => with_database(&configured, async |store, _| {
-            let kind = kind.map(|kind| find_kind(&kind)).transpose()?;
-            list_keys(&store, &tenant, kind, json).await
-        }),
-        Command::Show { configured, tenant, id, json } => {
-            with_database(&configured, async |store, _| show_key(&store, &tenant, &id, json).await)
+        Command::List(ListArguments { tenant, kind, json, .. }) => {
+            let tenant = require_tenant(tenant)?;
+            with_database(configured, async |store, _| {
+                let kind = kind.map(|kind| find_kind(&kind)).transpose()?;
+                list_keys(&store, &tenant, kind, json).await
+            })
         }
-        Command::Revoke { configured, tenant, id, cascade, yes } => {
-            with_database(&configured, async |store, _| {
+        Command::Show(ShowArguments { tenant, id, json, .. }) => {
+            let tenant = require_tenant(tenant)?;
+            with_database(configured, async |store, _| show_key(&store, &tenant, &id, json).await)
+        }
+        Command::Revoke(RevokeArguments { tenant, id, cascade, yes, .. }) => {
+            let tenant = require_tenant(tenant)?;
+            with_database(configured, async |store, _| {
                 check_tenant(&store, &tenant).await?;
                 let key = find_key(&store, &tenant, &id).await?;
                 if key.kind == API_KEYS.name {
@@ -149,6 +82,13 @@ pub fn run(command: Command) -> Outcome {
             })
         }
     }
+}
+
+/// The database has the keys of every tenant.
+fn require_tenant(tenant: Option<TenantId>) -> Result<TenantId, CommandError> {
+    tenant.ok_or_else(|| {
+        CommandError::usage("--tenant is missing: the configuration is of a service with several tenants")
+    })
 }
 
 /// Returns the kind of this name.

@@ -6,6 +6,7 @@ import MetricKit
 @available(iOS 14.0, macOS 12.0, *)
 public final class UnslideMetricKit: NSObject, MXMetricManagerSubscriber {
     private let sender: UnslideSender
+    private let payloads = UnslideWaitingPayloads(folder: UnslideWaitingPayloads.standardFolder)
     private var reports: Task<Void, Never>?
 
     /// Uses `MetricManager` if the system has it, or else `MXMetricManager`: the system delivers each diagnostic to both.
@@ -21,6 +22,7 @@ public final class UnslideMetricKit: NSObject, MXMetricManagerSubscriber {
             return
         }
         #endif
+        sendWaiting()
         MXMetricManager.shared.add(self)
     }
 
@@ -36,12 +38,14 @@ public final class UnslideMetricKit: NSObject, MXMetricManagerSubscriber {
 
     @available(iOS 27.0, macOS 27.0, visionOS 27.0, *)
     private func receiveReports(from manager: MetricManager) {
-        reports = Task { [sender] in
+        sendWaiting()
+        reports = Task { [sender, payloads] in
             let encoder = JSONEncoder()
             for await report in manager.diagnosticReports {
-                // The system does not deliver a report twice, and nothing is stored here: a failure loses it.
                 guard let body = try? encoder.encode(report) else { continue }
-                _ = try? await sender.send(body)
+                // The system does not deliver a report twice.
+                await payloads.keep(body)
+                await payloads.send(with: sender)
             }
         }
     }
@@ -49,6 +53,11 @@ public final class UnslideMetricKit: NSObject, MXMetricManagerSubscriber {
 
     private static func makeSender(url: URL) -> UnslideSender {
         UnslideSender(url: url, key: nil, timeout: 15, usesExpensiveNetworks: true)
+    }
+
+    /// Sends what a failure or the end of the app left behind.
+    private func sendWaiting() {
+        Task { [sender, payloads] in await payloads.send(with: sender) }
     }
 
     deinit {
@@ -59,13 +68,14 @@ public final class UnslideMetricKit: NSObject, MXMetricManagerSubscriber {
         }
     }
 
-    public func didReceive(_ payloads: [MXDiagnosticPayload]) {
-        let bodies = payloads.map { $0.jsonRepresentation() }
-        Task { [sender] in
+    public func didReceive(_ received: [MXDiagnosticPayload]) {
+        let bodies = received.map { $0.jsonRepresentation() }
+        Task { [sender, payloads] in
             for body in bodies {
-                // The system does not deliver a payload twice, and nothing is stored here: a failure loses it.
-                _ = try? await sender.send(body)
+                // The system does not deliver a payload twice.
+                await payloads.keep(body)
             }
+            await payloads.send(with: sender)
         }
     }
 }

@@ -12,8 +12,9 @@ enum UnslideOutcome: Equatable, Sendable {
 
 /// Sends bodies to one URL and reads the answers.
 struct UnslideSender: Sendable {
-    /// The most bytes of a body that Unslide takes from a public key.
+    /// The most bytes of a body that Unslide takes from a public key: as it is sent, and unpacked.
     static let maximumBodyBytes = 5 << 20
+    static let maximumUnpackedBytes = 20 << 20
     /// A smaller body is sent as it is.
     static let minimumCompressedBytes = 8 << 10
     /// The most characters of an answer that become part of an error.
@@ -28,14 +29,19 @@ struct UnslideSender: Sendable {
 
     func send(_ body: Data) async throws -> UnslideOutcome {
         try Task.checkCancellation()
-        if body.count > Self.maximumBodyBytes {
-            return .refused("it has \(body.count) bytes, and the limit is \(Self.maximumBodyBytes)")
+        if body.count > Self.maximumUnpackedBytes {
+            return .refused("it has \(body.count) bytes, and the limit is \(Self.maximumUnpackedBytes)")
+        }
+        let packed = body.count >= Self.minimumCompressedBytes ? gzip(body) : nil
+        let sent = packed ?? body
+        if sent.count > Self.maximumBodyBytes {
+            return .refused("it has \(sent.count) bytes as it is sent, and the limit is \(Self.maximumBodyBytes)")
         }
         let server = "\(url.scheme ?? "")://\(url.host ?? ""):\(url.port ?? 0)"
         try await UnslidePause.shared.check(server)
         let answer: UnslideAnswer
         do {
-            answer = try await exchange(body)
+            answer = try await exchange(sent, compressed: packed != nil)
         } catch let error as UnslideError {
             await UnslidePause.shared.stop(server, for: Self.defaultPause)
             throw error
@@ -88,14 +94,13 @@ struct UnslideSender: Sendable {
         return formatter.string(from: date)
     }
 
-    private func exchange(_ body: Data) async throws -> UnslideAnswer {
-        let packed = body.count >= Self.minimumCompressedBytes ? gzip(body) : nil
-        let request = makeRequest(compressed: packed != nil)
+    private func exchange(_ body: Data, compressed: Bool) async throws -> UnslideAnswer {
+        let request = makeRequest(compressed: compressed)
         let session = usesExpensiveNetworks ? UnslideSession.everywhere : UnslideSession.cheap
         let running = UnslideTask()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let task = session.uploadTask(with: request, from: packed ?? body) { data, response, error in
+                let task = session.uploadTask(with: request, from: body) { data, response, error in
                     continuation.resume(with: Self.readAnswer(data, response, error))
                 }
                 running.start(task)
@@ -208,7 +213,7 @@ actor UnslidePause {
     static let shared = UnslidePause()
 
     private var until: [String: Date] = [:]
-    private var failed: Set<Data> = []
+    private var failed: Set<UnslideBodyHash> = []
 
     /// Throws while nothing may be sent to a server.
     func check(_ server: String) throws {
@@ -229,6 +234,19 @@ actor UnslidePause {
 
     /// Returns true if this body could not be read before.
     func isSecondFailure(of body: Data) -> Bool {
-        !failed.insert(body).inserted
+        !failed.insert(UnslideBodyHash(body)).inserted
+    }
+}
+
+/// The hash of a body, in place of megabytes. `Data` itself hashes its beginning alone.
+struct UnslideBodyHash: Hashable, Sendable {
+    private let count: Int
+    private let hash: Int
+
+    init(_ body: Data) {
+        var hasher = Hasher()
+        body.withUnsafeBytes { hasher.combine(bytes: $0) }
+        count = body.count
+        hash = hasher.finalize()
     }
 }

@@ -55,10 +55,43 @@ final class UnslideUploadTests: XCTestCase {
     func testATooLargeReportIsDropped() async throws {
         let answered = try await upload("/large").process(Report())
         XCTAssertNil(answered)
-        let large = Report(log: String(repeating: "x", count: UnslideSender.maximumBodyBytes))
+        let large = Report(log: String(repeating: "x", count: UnslideSender.maximumUnpackedBytes))
         let unsent = try await upload("/accepted").process(large)
         XCTAssertNil(unsent)
         XCTAssertEqual(server.requests().count, 1)
+    }
+
+    func testAReportIsLargeByWhatIsSent() async throws {
+        let log = String(repeating: "x", count: UnslideSender.maximumBodyBytes)
+        let returned = try await upload("/accepted").process(Report(log: log))
+        // Foundation on Linux has no compressor.
+        let isPacked = gzip(Data()) != nil
+        XCTAssertEqual(returned != nil, isPacked)
+        XCTAssertEqual(server.requests().count, isPacked ? 1 : 0)
+    }
+
+    func testABodyIsKnownAgainByAllItsBytes() {
+        let body = Data(repeating: 7, count: 1_000)
+        var other = body
+        other[999] = 8
+        XCTAssertEqual(UnslideBodyHash(body), UnslideBodyHash(Data(body)))
+        XCTAssertNotEqual(UnslideBodyHash(body), UnslideBodyHash(other))
+    }
+
+    func testAPayloadWaitsUntilItWasTaken() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let sender = { (path: String) in
+            UnslideSender(url: self.server.url(path), key: nil, timeout: 15, usesExpensiveNetworks: true)
+        }
+        let waiting = UnslideWaitingPayloads(folder: folder)
+        await waiting.keep(Data("{}".utf8))
+        await waiting.send(with: sender("/busy"))
+        await UnslidePause.shared.reset()
+        // The next start of the app.
+        await UnslideWaitingPayloads(folder: folder).send(with: sender("/accepted"))
+        await UnslideWaitingPayloads(folder: folder).send(with: sender("/accepted"))
+        XCTAssertEqual(server.requests().map(\.path), ["/busy", "/accepted"])
     }
 
     func testADamagedBodyIsKeptOnceAndThenDropped() async throws {

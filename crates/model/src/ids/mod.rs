@@ -1,6 +1,7 @@
 //! Ids, owners, permissions and secrets.
 
 pub(super) mod body_key;
+pub(super) mod group_ref;
 pub(super) mod id;
 pub(super) mod owner;
 pub(super) mod preset;

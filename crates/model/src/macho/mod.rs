@@ -2,5 +2,6 @@
 
 pub(super) mod address;
 pub(super) mod cpu;
+pub(super) mod dsym_search;
 pub(super) mod quality;
 pub(super) mod symbol_name;

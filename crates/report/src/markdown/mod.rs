@@ -8,6 +8,6 @@ mod quote;
 mod report;
 mod stack;
 
-pub use document::MarkdownDocument;
+pub use document::{MarkdownDocument, MarkdownStyle};
 pub use quote::{flatten_text, quote_lines, quote_text};
-pub use report::{markdown_report, write_report};
+pub use report::{markdown_report, report_heading, write_report};

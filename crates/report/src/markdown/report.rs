@@ -1,6 +1,6 @@
 //! The sections of a report: what happened, its stack, its app and device, and its symbols.
 
-use super::document::MarkdownDocument;
+use super::document::{MarkdownDocument, MarkdownStyle};
 use super::quote::quote_text;
 use super::stack::write_stack;
 use crate::report::Report;
@@ -16,10 +16,19 @@ const WARNINGS_LIMIT: usize = 20;
 
 /// Returns an enriched report as Markdown. Its size is bounded.
 #[must_use]
-pub fn markdown_report(report: &Report<'_>) -> String {
-    let mut out = MarkdownDocument::with_title(&format!("Report {}", report.id));
+pub fn markdown_report(report: &Report<'_>, style: MarkdownStyle) -> String {
+    let mut out = MarkdownDocument::with_title(&report_heading(report), style);
     write_report(report, &SourceLines::default(), &mut out);
     out.into_text()
+}
+
+/// Returns the heading of a report: the title of its bug, or what happened.
+#[must_use]
+pub fn report_heading(report: &Report<'_>) -> String {
+    let titled = report.ours.as_ref().and_then(|ours| ours.grouping.as_ref()).map(|bug| bug.title.clone());
+    let view = build_view(report);
+    let title = titled.filter(|title| !title.is_empty()).or(view.exception).or(view.reason);
+    title.map_or_else(|| format!("Report {}", report.id), |title| quote_text(&title))
 }
 
 /// Writes the sections of an enriched report, with these source lines around the frames of the app.
@@ -31,7 +40,7 @@ pub fn write_report(report: &Report<'_>, lines: &SourceLines, out: &mut Markdown
     write_origin(&summary, &id, out);
     match &report.ours {
         Some(ours) => write_symbols(ours, &id, out),
-        None => out.push_paragraph(&format!("The report is not symbolicated. [report {id}]")),
+        None => out.push_sentence("The report is not symbolicated.", &format!("report {id}")),
     }
 }
 
@@ -109,10 +118,10 @@ fn write_symbols(ours: &Ours, id: &str, out: &mut MarkdownDocument) {
     let source = format!("report {id}, symbolication");
     let counts = ours.frames;
     let sentence = format!("{} of {} frames are symbolicated.", counts.symbolicated, counts.total);
-    out.push_paragraph(&format!("{sentence} [{source}.frames]"));
+    out.push_sentence(&sentence, &format!("{source}.frames"));
     let lacking: Vec<_> = ours.images.iter().filter(|image| image.lacks_symbols()).collect();
     if lacking.is_empty() {
-        out.push_paragraph(&format!("No image of the app lacks symbols. [{source}.images]"));
+        out.push_sentence("No image of the app lacks symbols.", &format!("{source}.images"));
     } else {
         out.push_paragraph("These images of the app lack symbols. Upload their dSYMs:\n");
     }
@@ -186,7 +195,7 @@ mod tests {
 
     fn render(text: &str) -> String {
         let report = Report::read(text.as_bytes(), &ReadLimits::default()).unwrap();
-        markdown_report(&report)
+        markdown_report(&report, MarkdownStyle::Cited)
     }
 
     /// Returns the document without its code blocks and code spans, by CommonMark's rules for backticks.
@@ -267,7 +276,7 @@ mod tests {
         let markdown = render(&with_ours(&report, &ours)).to_lowercase();
         let id = "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10";
         for line in [
-            format!("# report {id}"),
+            "# `exc_bad_access`".to_owned(),
             format!("- exception: `exc_bad_access` [report {id}, crash.error]"),
             format!(
                 "- analysis: `a pointer is probably null.` [report {id}, symbolication.fault, frame 0: `far 0x28`; `register x0, value 0`; `die 0xc5, variable p`]"

@@ -34,13 +34,12 @@ pub(super) fn write_stack(
     if thread.is_sample || is_about_memory {
         about.push_str(" It does not show the cause.");
     }
-    let _ = write!(about, " [report {id}, {}]", thread_evidence(thread));
-    out.push_paragraph(&about);
+    out.push_sentence(&about, &format!("report {id}, {}", thread_evidence(thread)));
     if total > 0 {
         out.push_block(&quote_lines(list_lines(thread, left_out).iter().map(String::as_str)));
     }
     if let others @ 1.. = threads.len() - 1 {
-        out.push_paragraph(&format!("{others} other stacks are left out. [report {id}]"));
+        out.push_sentence(&format!("{others} other stacks are left out."), &format!("report {id}"));
     }
 }
 

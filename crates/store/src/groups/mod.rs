@@ -10,7 +10,6 @@ mod short_ids;
 mod state;
 mod state_row;
 mod status;
-pub mod versions;
 pub mod views;
 
 pub(crate) use activity::{Deed, record_actions};

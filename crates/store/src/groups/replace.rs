@@ -6,7 +6,6 @@
 
 use super::redirects::redirect_groups;
 use super::state_row::write_states;
-use super::versions::is_newer;
 use super::{Deed, GroupAction, GroupActor, GroupStatus, record_actions};
 use crate::events::StoreEvent;
 use crate::{Result, TenantTx, Uuid, hooks, json};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
+use unslide_model::is_newer;
 
 /// The author of what the activity of a group says about reports.
 pub(crate) const REPORTS_ACTOR: GroupActor<'static> = GroupActor { actor: "indexer", name: None };

@@ -2,7 +2,6 @@
 
 use super::GroupAction;
 use super::status::{GroupStatus, GroupUpdate, IgnoreLimits};
-use super::versions::compare_versions;
 use crate::{Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +9,7 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcOffset};
+use unslide_model::compare_versions;
 
 /// Times in the history, in UTC.
 const MINUTE_FORMAT: &[BorrowedFormatItem<'_>] =

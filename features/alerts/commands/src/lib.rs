@@ -3,7 +3,10 @@
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
 use unslide_cli::listing::{Listing, filter_given, item_text};
-use unslide_cli::{ApiServer, Client, ClientFeature, FeatureCommand, Outcome, block_on, say};
+use unslide_cli::{
+    ApiServer, Client, ClientFeature, FeatureCommand, Outcome, block_on, parse_entry_id, quantity, say,
+};
+use unslide_model::GroupRef;
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
@@ -43,7 +46,7 @@ enum AlertsCommand {
         #[command(flatten)]
         list: ListArguments,
         /// Messages of the rule with this id
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = parse_entry_id)]
         rule: Option<String>,
     },
     /// List the times in which figures were bad, the newest first
@@ -53,6 +56,7 @@ enum AlertsCommand {
         #[command(flatten)]
         server: ApiServer,
         /// The id of the firing
+        #[arg(value_parser = parse_entry_id)]
         id: String,
     },
     /// Send a test message to the receiver of a rule
@@ -60,6 +64,7 @@ enum AlertsCommand {
         #[command(flatten)]
         server: ApiServer,
         /// The id of the rule
+        #[arg(value_parser = parse_entry_id)]
         id: String,
     },
     /// Send a group to the receiver of a rule
@@ -67,9 +72,9 @@ enum AlertsCommand {
         #[command(flatten)]
         server: ApiServer,
         /// The id or short id of the group
-        group: String,
+        group: GroupRef,
         /// The id of the rule
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = parse_entry_id)]
         rule: String,
     },
 }
@@ -79,7 +84,7 @@ struct ListArguments {
     #[command(flatten)]
     server: ApiServer,
     /// The most entries to show
-    #[arg(long, default_value_t = DEFAULT_LIMIT)]
+    #[arg(long, default_value_t = DEFAULT_LIMIT, value_parser = quantity::entries)]
     limit: usize,
     /// Print JSON instead of text
     #[arg(long)]

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Charge, JsonBody, Path, Problem, problems};
-use unslide_api::feature::site::{GroupRef, GroupsWrite, find_named_group};
+use unslide_api::feature::site::{GroupsWrite, find_named_group};
+use unslide_model::GroupRef;
 use unslide_store::Uuid;
 use utoipa::ToSchema;
 

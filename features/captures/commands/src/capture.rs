@@ -51,9 +51,9 @@ struct SendArguments {
     /// are sent as they are, and may be .gz or .zst files. Standard input where it is `-`
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Bundle identifier
+    /// Bundle identifier of the app that it was recorded in
     #[arg(long)]
-    app: Option<String>,
+    app: String,
     /// Version
     #[arg(long = "app-version", value_name = "VERSION")]
     app_version: Option<String>,
@@ -141,7 +141,7 @@ fn send_capture(arguments: &SendArguments) -> Outcome {
     };
     let query = filter_given([
         ("kind", Some(kind.to_string())),
-        ("app", arguments.app.clone()),
+        ("app", Some(arguments.app.clone())),
         ("version", arguments.app_version.clone()),
         ("session_id", arguments.session.clone()),
         ("layout", arguments.layout.clone()),

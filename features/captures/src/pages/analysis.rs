@@ -5,9 +5,9 @@ use super::list::{MOST_ROWS, ShownList};
 use crate::capture::{CaptureAnalysis, LackingImage};
 use unslide_captures_formats::malloc::{GrowthRow, MemoryKind, MemoryRow, MemorySummary, StackRow};
 use unslide_captures_formats::memory_graph::{BlockRow, LeakRow, MemoryTables, RegionRow, format_path};
+use unslide_model::upload_dsym_command;
 use unslide_site::{
     FlameSvg, FunctionLine, bytes, changed_bytes, grouped, heaviest_path, list_functions, text_or,
-    upload_command,
 };
 
 /// An analysis as a page shows it.
@@ -230,7 +230,7 @@ fn growth_line(row: &GrowthRow) -> Vec<String> {
 
 /// The command that helps an image.
 pub fn command(image: &LackingImage) -> String {
-    upload_command(text_or(&image.name, "unnamed image"))
+    image.debug_id.map(upload_dsym_command).unwrap_or_default()
 }
 
 #[cfg(test)]

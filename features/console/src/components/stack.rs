@@ -5,8 +5,9 @@ use super::repeats::find_repeat;
 use super::source_link::SourceLinks;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use unslide_model::upload_dsym_command;
 use unslide_report::text::threads::{CallView, FrameView, ThreadView};
-use unslide_site::words::{address, counted, upload_command};
+use unslide_site::words::{address, counted};
 use unslide_site::{Template, escaping};
 
 /// A run of at least this many system frames is folded.
@@ -282,7 +283,7 @@ fn build_line(frame: &FrameView, position: usize, explain: Option<&str>, links: 
         command: frame
             .upload
             .clone()
-            .or_else(|| image.as_deref().filter(|_| missing && !frame.system).map(upload_command)),
+            .or_else(|| frame.debug_id.filter(|_| missing && !frame.system).map(upload_dsym_command)),
         image: image.unwrap_or_else(|| "unknown image".to_owned()),
         explain: explain.map(|explain| {
             let and = if explain.contains('?') { '&' } else { '?' };

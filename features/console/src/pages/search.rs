@@ -5,8 +5,8 @@ use unslide_api::feature::panels::Panels;
 use unslide_api::feature::site::{
     SearchMatch, SearchQuery, SearchResults, find_by_id, find_by_short_id, read_id, search,
 };
+use unslide_model::GroupRef;
 use unslide_model::Scope;
-use unslide_model::short_id::normalize_short_id;
 
 #[derive(Template)]
 #[template(path = "console/pages/search.html", askama = escaping)]
@@ -110,7 +110,7 @@ pub async fn find_page_by_id(
 ) -> Result<Option<String>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let id = read_id(text);
-    if id.is_none() && normalize_short_id(text).is_none() {
+    if id.is_none() && text.parse::<GroupRef>().is_err() {
         return Ok(None);
     }
     let only = access.only_app();

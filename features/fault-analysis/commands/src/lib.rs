@@ -1,18 +1,31 @@
 //! `unslide fault-analysis`: the switches of a tenant.
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
-use serde_json::json;
-use unslide_cli::{ApiServer, ClientFeature, FeatureCommand, Outcome, SwitchPosition, run_switch};
+use serde_json::{Value, json};
+use unslide_cli::{
+    AddedLine, ApiServer, Client, ClientFeature, CoreCommand, FeatureCommand, Outcome, SwitchPosition,
+    run_switch,
+};
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
     commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
     symbolizer: unslide_fault_analysis_analyses::SYMBOLIZER,
+    add_line: Some(add_line),
     ..ClientFeature::new("fault-analysis")
 };
 
 /// The switches in the API.
 const SWITCH_PATH: &str = "/v1/fault-analysis";
+
+/// Turns the values of variables on for `unslide demo --traffic`.
+fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
+    Box::pin(async move {
+        let CoreCommand::DemoBegin(_) = command else { return Ok(None) };
+        let _: Value = client.put(SWITCH_PATH, &json!({ "variables": true })).await?;
+        Ok(Some("values of variables are on (unslide fault-analysis --variables on)".to_owned()))
+    })
+}
 
 /// Show whether crashes are analysed for what was wrong at their instruction, or change it
 #[derive(Parser)]

@@ -70,7 +70,7 @@ async fn read_groups(world: &World) -> BTreeMap<String, ShownGroup> {
         let id = group["id"].as_str().unwrap();
         let context = world.get(&format!("/v1/groups/{id}/context"), &key).await.expect_status(200);
         let subject = context["verdicts"][0]["subject"].as_str().unwrap().to_owned();
-        let markdown = world.get(&format!("/v1/groups/{id}?format=markdown"), &key).await.text;
+        let markdown = world.get(&format!("/v1/groups/{id}?format=markdown&evidence=true"), &key).await.text;
         let page = browser.fetch_page(&format!("/console/groups/{id}")).await;
         assert!(shown.insert(subject, ShownGroup { context, markdown, page }).is_none(), "{groups}");
     }

@@ -19,6 +19,9 @@ pub struct VersionsQuery {
     /// The version that all others are compared with; each with the next older one if absent.
     #[param(example = "3.1.0")]
     pub compare_with: Option<String>,
+    /// The only versions to return, with commas between; all if absent.
+    #[param(max_length = 1024, example = "3.1.0,3.0.2")]
+    pub versions: Option<String>,
 }
 
 /// How the versions of an app do.
@@ -83,6 +86,10 @@ pub async fn compare_versions(
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     let to = period.1.previous_day().unwrap_or(period.1);
-    let ComparedVersions { versions, metrics_from } = compared;
+    let ComparedVersions { mut versions, metrics_from } = compared;
+    if let Some(wanted) = &query.versions {
+        let wanted: Vec<&str> = wanted.split(',').map(str::trim).collect();
+        versions.retain(|version| wanted.contains(&version.version.as_str()));
+    }
     Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, dropped }))
 }

@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_api::feature::panels::{OverviewScope, PanelFigure, PanelRow, PanelSection, PanelTable};
+use unslide_model::compare_versions;
 use unslide_site::{build_link, counted, estimate, grouped, text_or};
-use unslide_store::groups::versions::compare_versions;
 use unslide_store::{Result, TenantTx};
 
 /// Apps or versions with a rate.

@@ -3,11 +3,10 @@
 use clap::Args;
 use serde_json::{Value, json};
 use unslide_cli::listing::item_text;
-use unslide_cli::moment::Moment;
 use unslide_cli::{
     ApiServer, Client, CommandError, ErasureArguments, ErasureRequest, Outcome, block_on, run_erasure,
 };
-use unslide_model::{Clock, SystemClock};
+use unslide_model::{Clock, Moment, SystemClock};
 
 /// The arguments of `unslide public-key erase`.
 #[derive(Args)]

@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         url: Some(app_url.server.clone()),
         api_key: arguments.api_key.clone().filter(|key| !key.trim().is_empty()),
         profile: None,
-        retry_for: RETRY_SECONDS,
+        retry_for: Some(RETRY_SECONDS),
     };
     block_on(async move {
         let answer = post_without_key(app_url.url, report).await?;

@@ -1,10 +1,11 @@
 //! Tools of the Model Context Protocol: an assistant reads groups and reports, and changes groups if it may.
 //!
-//! `tool_list` names the tools, `tool` turns a call into a request of the API, `answer` turns its answer into text, and `server`
+//! `tool_list` names the tools, `tool` turns a call into a request of the API, `answer` and `figures` turn its answer into text, and `server`
 //! speaks the protocol, over any transport.
 
 mod answer;
 mod arguments;
+mod figures;
 mod server;
 mod tool;
 mod tool_list;

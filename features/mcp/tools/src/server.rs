@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use std::pin::Pin;
 use std::sync::Arc;
+use unslide_model::{Clock, SystemClock};
 
 /// The introduction for clients.
 const INSTRUCTIONS: &str = "Crash reports of apps, grouped by bug. Begin with list_apps or list_groups, then read_group and read_report. Sentences \
@@ -41,7 +42,8 @@ impl McpServer {
     }
 
     async fn run_tool(&self, tool: &ToolSpec, request: &CallToolRequestParams) -> Result<String, String> {
-        let values = ArgumentValues::from_call(tool.arguments, request.arguments.as_ref())?;
+        let now = SystemClock.now_micros() / 1_000;
+        let values = ArgumentValues::from_call(tool.arguments, request.arguments.as_ref(), now)?;
         let page = values.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
         let body = self.api.send_request((tool.request)(&values)).await?;
         render_answer(tool.answer, &body, page)

@@ -31,8 +31,10 @@ pub enum ToolAnswer {
     List(&'static [&'static str]),
     /// Pages of a Markdown document.
     Markdown,
-    /// A whole JSON object.
-    Object,
+    /// Figures of versions, in pages.
+    Versions,
+    /// Sampled stacks, one a line with its weight, the heaviest first.
+    Stacks,
     /// Nothing but that it is done.
     Done,
 }
@@ -90,7 +92,7 @@ mod tests {
     fn an_argument_cannot_leave_its_place_in_a_path() {
         let known = &[Argument::required_text("id", "the id"), Argument::optional_text("q", "a text")];
         let values = |id: &str| {
-            ArgumentValues::from_call(known, json!({"id": id, "q": "a b&c=/?#"}).as_object()).unwrap()
+            ArgumentValues::from_call(known, json!({"id": id, "q": "a b&c=/?#"}).as_object(), 0).unwrap()
         };
         assert_eq!(path_segment(&values("../keys?x"), "id"), "..%2Fkeys%3Fx");
         assert_eq!(path_segment(&values(".."), "id"), "%00");

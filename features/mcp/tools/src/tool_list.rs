@@ -13,9 +13,14 @@ const VERSION: Argument = Argument::optional_text("version", "version of the app
 const LIMIT: Argument = Argument::optional_number("limit", "entries of the page, 1 to 500; 20 if absent");
 const CURSOR: Argument = Argument::optional_text("cursor", "next_cursor of the page before, unchanged");
 const PAGE: Argument = Argument::optional_number("page", "page of the document, from 1; 1 if absent");
-const GROUP_ID: Argument = Argument::required_text("id", "id of the group");
+const GROUP_ID: Argument = Argument::required_text("id", "id or short id of the group, such as SHOP-1A2B");
+const SINCE: Argument = Argument::optional_time(
+    "since",
+    "arrived at this time or later: 2026-11-20, yesterday, 12h, 1w or a time of RFC 3339",
+);
 
 const GROUP_MEMBERS: &[&str] = &[
+    "short_id",
     "id",
     "title",
     "culprit",
@@ -72,12 +77,17 @@ pub const TOOLS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "list_groups",
-        description: "Lists groups: each is one bug with its reports. new_in lists bugs whose first report was of a version, or that came back in it. \
-                      sort is last_seen, first_seen, reports or growing.",
+        description: "Lists groups: each is one bug with its reports. new_in lists bugs that are new in a version or came back in it, \
+                      new_since those whose first report arrived then or later. sort is last_seen, first_seen, reports or growing.",
         arguments: &[
             APP,
             VERSION,
             Argument::optional_text("new_in", "version that the group is new in, or came back in"),
+            Argument::optional_time(
+                "seen_since",
+                "its last report arrived at this time or later, such as yesterday or 7d",
+            ),
+            Argument::optional_time("new_since", "its first report arrived at this time or later"),
             Argument::optional_text("kind", "kind of the failure, such as crash or hang"),
             Argument::optional_text(
                 "status",
@@ -95,6 +105,8 @@ pub const TOOLS: &[ToolSpec] = &[
                 ("app", "app"),
                 ("version", "version"),
                 ("new_in", "new_in"),
+                ("seen_since", "seen_from"),
+                ("new_since", "new_from"),
                 ("kind", "kind"),
                 ("status", "status"),
                 ("assignee", "assignee"),
@@ -119,7 +131,10 @@ pub const TOOLS: &[ToolSpec] = &[
         writes: false,
         answer: ToolAnswer::Markdown,
         request: |values| {
-            ApiRequest::get(format!("/v1/groups/{}?format=markdown", path_segment(values, "id")))
+            ApiRequest::get(format!(
+                "/v1/groups/{}?format=markdown&evidence=true",
+                path_segment(values, "id")
+            ))
         },
     },
     ToolSpec {
@@ -128,7 +143,9 @@ pub const TOOLS: &[ToolSpec] = &[
         arguments: &[
             APP,
             VERSION,
-            Argument::optional_text("group", "id of their group"),
+            Argument::optional_text("group", "id or short id of their group"),
+            SINCE,
+            Argument::optional_time("until", "arrived before this time"),
             Argument::optional_text("model", "machine, such as iPhone16,1"),
             Argument::optional_text("os_version", "version of the operating system"),
             LIMIT,
@@ -138,7 +155,8 @@ pub const TOOLS: &[ToolSpec] = &[
         answer: ToolAnswer::List(REPORT_MEMBERS),
         request: |values| {
             let same = ["app", "version", "group", "model", "os_version"].map(|name| (name, name));
-            ApiRequest::get(list_path("/v1/reports", values, &same))
+            let query: Vec<_> = same.into_iter().chain([("since", "from"), ("until", "to")]).collect();
+            ApiRequest::get(list_path("/v1/reports", values, &query))
         },
     },
     ToolSpec {
@@ -153,9 +171,29 @@ pub const TOOLS: &[ToolSpec] = &[
         writes: false,
         answer: ToolAnswer::Markdown,
         request: |values| {
-            let path = format!("/v1/reports/{}?format=markdown", path_segment(values, "id"));
+            let path = format!("/v1/reports/{}?format=markdown&evidence=true", path_segment(values, "id"));
             ApiRequest::get(build_path(&path, values, &[("variant", "variant")]))
         },
+    },
+    ToolSpec {
+        name: "read_profile",
+        description: "Reads the sampled stacks of a hang, of CPU use or of a launch: the heaviest first, each with its samples. It \
+                      is the flame graph as text.",
+        arguments: &[Argument::required_text("id", "id of the report"), PAGE],
+        writes: false,
+        answer: ToolAnswer::Stacks,
+        request: |values| {
+            ApiRequest::get(format!("/v1/reports/{}/profile?format=folded", path_segment(values, "id")))
+        },
+    },
+    ToolSpec {
+        name: "search",
+        description: "Finds an entry by its id or short id, groups, apps and versions by a part of their name, and the reports and \
+                      sessions of a person by the whole id of the user, installation or device if the tenant allows it.",
+        arguments: &[Argument::required_text("text", "the id or a part of a name"), APP],
+        writes: false,
+        answer: ToolAnswer::List(&["kind", "id", "title", "app", "version", "at", "found_by"]),
+        request: |values| ApiRequest::get(build_path("/v1/search", values, &[("text", "q"), ("app", "app")])),
     },
     ToolSpec {
         name: "list_missing_symbols",
@@ -171,16 +209,23 @@ pub const TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "compare_versions",
         description: "Compares an app's versions by sessions without a crash, launch and hang times and more, with the change \
-                      since the version before.",
+                      since the version before, the newest version first.",
         arguments: &[
             Argument::required_text("app", "bundle identifier"),
+            Argument::optional_text("versions", "the versions to read, with commas between; all if absent"),
+            Argument::optional_text(
+                "compare_with",
+                "the version to compare with; the one before each if absent",
+            ),
             Argument::optional_number("days", "days of the period, 1 to 90; 14 if absent"),
+            PAGE,
         ],
         writes: false,
-        answer: ToolAnswer::Object,
+        answer: ToolAnswer::Versions,
         request: |values| {
             let path = format!("/v1/apps/{}/health/versions", path_segment(values, "app"));
-            ApiRequest::get(build_path(&path, values, &[("days", "days")]))
+            let same = ["versions", "compare_with", "days"].map(|name| (name, name));
+            ApiRequest::get(build_path(&path, values, &same))
         },
     },
     ToolSpec {
@@ -254,7 +299,7 @@ mod tests {
                 .iter()
                 .any(|name| ["resolve_group", "assign_group", "comment_on_group"].contains(name))
         );
-        assert_eq!((names(false).len(), names(true).len()), (9, 12));
+        assert_eq!((names(false).len(), names(true).len()), (11, 14));
     }
 
     #[test]
@@ -265,7 +310,8 @@ mod tests {
                 all.into_iter().filter(|(name, _)| tool.arguments.iter().any(|one| one.name == *name));
             let given: serde_json::Map<_, _> =
                 given.map(|(name, value)| (name.to_owned(), value.into())).collect();
-            let request = (tool.request)(&ArgumentValues::from_call(tool.arguments, Some(&given)).unwrap());
+            let request =
+                (tool.request)(&ArgumentValues::from_call(tool.arguments, Some(&given), 0).unwrap());
             assert_eq!(request.method == Method::GET, !tool.writes, "{}", tool.name);
             assert!(request.path.starts_with("/v1/"), "{}", request.path);
         }

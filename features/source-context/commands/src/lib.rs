@@ -4,17 +4,41 @@ mod collect;
 mod send;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use serde_json::json;
-use unslide_cli::{ApiServer, ClientFeature, FeatureCommand, Outcome, SwitchPosition, run_switch};
+use collect::BundleWriter;
+use serde_json::{Value, json};
+use std::io::Cursor;
+use unslide_cli::{
+    AddedLine, ApiServer, Client, ClientFeature, CoreCommand, FeatureCommand, Outcome, SwitchPosition,
+    run_switch,
+};
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
     commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    add_line: Some(add_line),
     ..ClientFeature::new("source-context")
 };
 
 /// The switch in the API.
 const SWITCH_PATH: &str = "/v1/sources";
+
+/// Turns it on for `unslide demo --traffic`, and sends the source files of the demo.
+fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
+    Box::pin(async move {
+        let CoreCommand::DemoBegin(symbols) = command else { return Ok(None) };
+        let _: Value = client.put(SWITCH_PATH, &json!({ "enabled": true })).await?;
+        for debug_id in symbols.debug_ids {
+            let mut bundle = Cursor::new(Vec::new());
+            let mut writer = BundleWriter::start(&mut bundle)?;
+            for (path, text) in symbols.sources {
+                writer.add_file(path, text.as_bytes())?;
+            }
+            writer.finish(&debug_id.to_string(), "arm64")?;
+            let _: Value = client.send_bytes(send::BUNDLES_PATH, &bundle.into_inner().into()).await?;
+        }
+        Ok(Some("source files are kept, and those of the Cafe are sent (unslide sources send)".to_owned()))
+    })
+}
 
 /// Show whether source files are kept beside symbols, change it, or send them
 #[derive(Parser)]

@@ -12,7 +12,7 @@ use unslide_cli::{
 };
 
 /// The path of bundles in the API.
-const BUNDLES_PATH: &str = "/v1/source-bundles";
+pub const BUNDLES_PATH: &str = "/v1/source-bundles";
 
 /// Arguments of `unslide sources send`.
 #[derive(Args)]

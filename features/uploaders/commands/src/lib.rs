@@ -23,7 +23,7 @@ Uploads need a key with the scopes symbols:write and symbols:read. The URL is th
 
 Examples:
   unslide sentry-token --profile pipeline
-  UNSLIDE_API_KEY=$(unslide key create --tenant acme --preset pipeline) unslide sentry-token --url https://crashes.example.com"
+  UNSLIDE_API_KEY=$(unslide key create --preset pipeline) unslide sentry-token --url https://crashes.example.com"
 )]
 struct Arguments {
     #[command(flatten)]

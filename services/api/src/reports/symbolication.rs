@@ -20,6 +20,8 @@ pub struct Symbolication {
     /// Readers of reports in other formats.
     pub readers: ReportReaders,
     pub analyses: Vec<Analysis>,
+    /// The address of the console, without a slash at its end; empty if it is not known.
+    pub public_url: String,
     /// The feature that keeps source files, if there is one.
     pub sources: Option<SourceFeature>,
     /// The readers that keep `symcaches` up to date: of changed symcaches, and of deleted tenants.

@@ -2,6 +2,7 @@
 
 use crate::problem::{Kind, Problem};
 use http::{HeaderMap, header};
+use unslide_report::markdown::MarkdownStyle;
 
 /// A representation of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,12 @@ impl Representation {
             Representation::Json | Representation::Text | Representation::Markdown => self.media_type(),
         }
     }
+}
+
+/// Returns the style of Markdown that the parameter `evidence` names.
+#[must_use]
+pub fn choose_style(evidence: Option<bool>) -> MarkdownStyle {
+    if evidence == Some(true) { MarkdownStyle::Cited } else { MarkdownStyle::Plain }
 }
 
 /// Returns the representation that the client prefers, JSON if it has no preference.

@@ -5,6 +5,7 @@ use crate::limits::permits::{JSON_BYTES, Reservation};
 use crate::limits::slot::{Caller, RequestSlot};
 use crate::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
+use crate::requests::messages::{self, MESSAGE_CHARS};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use serde::de::DeserializeOwned;
@@ -24,7 +25,7 @@ impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Problem {
         match rejection {
             PathRejection::FailedToDeserializePathParams(error) => {
-                Problem::new(Kind::InvalidParameter, error.body_text())
+                Problem::new(Kind::InvalidParameter, messages::describe_path_error(error.kind()))
             }
             other => Problem::internal(other),
         }
@@ -39,7 +40,7 @@ impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Problem {
         match rejection {
             QueryRejection::FailedToDeserializeQueryString(error) => {
-                Problem::new(Kind::InvalidParameter, error.body_text())
+                Problem::new(Kind::InvalidParameter, messages::describe_query_error(&error.body_text()))
             }
             other => Problem::internal(other),
         }
@@ -91,7 +92,10 @@ where
     T: FromStr,
     T::Err: Display,
 {
-    text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
+    text.parse().map_err(|error: T::Err| {
+        let why = messages::plain_reason(text, &error.to_string());
+        Problem::new(Kind::InvalidParameter, format!("{name}: {why}"))
+    })
 }
 
 /// Parses the value of a parameter, if there is one, as a time (RFC 3339).
@@ -100,12 +104,14 @@ where
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
 pub fn parse_time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Problem> {
     // A plus in a query string is a space; a time zone is the only place for one.
-    let wrong = |why: &dyn Display| {
-        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({why})"))
-    };
     let read = |text: &str| {
-        let at = OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).map_err(|error| wrong(&error))?;
-        timestamp::to_storable(at).ok_or_else(|| wrong(&"in the years 1 to 9999, in UTC"))
+        let at = OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).ok();
+        at.and_then(timestamp::to_storable).ok_or_else(|| {
+            let text: String = text.chars().take(MESSAGE_CHARS).collect();
+            let detail =
+                format!("{name}: {text:?} is not a time such as 2026-11-20T09:00:00Z in the years 1 to 9999");
+            Problem::new(Kind::InvalidParameter, detail)
+        })
     };
     text.map(read).transpose()
 }

@@ -9,6 +9,7 @@ pub mod digest;
 pub mod events;
 pub mod input;
 pub mod keys;
+mod messages;
 pub mod page;
 pub mod records;
 pub mod refused;

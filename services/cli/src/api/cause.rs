@@ -5,7 +5,7 @@ use reqwest::Url;
 use std::error::Error;
 use std::io;
 
-/// Ends of an address that belong to its pages and not to the address.
+/// Parts of an address that belong to its pages and not to the address.
 const PAGE_PATHS: [&str; 3] = ["/v1", "/console", "/docs"];
 
 /// Returns the end of the sentence that an API does not answer: the cause, if it is a frequent one with a remedy.
@@ -25,6 +25,13 @@ pub fn describe_failure(error: &reqwest::Error) -> &'static str {
         return " in HTTP: if the server expects TLS, the address begins with https://";
     }
     ""
+}
+
+/// Returns true if the server speaks no TLS, or has a certificate that is not trusted: a later try fails as well.
+pub fn is_tls_failure(error: &reqwest::Error) -> bool {
+    find_tls_error(error).is_some_and(|error| {
+        matches!(error, rustls::Error::InvalidMessage(_) | rustls::Error::InvalidCertificate(_))
+    })
 }
 
 /// Returns an error and its causes.
@@ -54,10 +61,11 @@ pub fn describe_refusal(status: u16, url: &str, key_source: &LoginSource) -> Opt
              keeps another one"
         )),
         404 | 405 => {
-            let path = Url::parse(url).ok()?.path().trim_end_matches('/').to_owned();
-            let page = PAGE_PATHS.iter().find(|page| path.ends_with(**page))?;
-            let base = url.trim_end_matches(page);
-            Some(format!("The address ends with {page}, which is part of a path: use {base}"))
+            let path = Url::parse(url).ok()?.path().to_owned();
+            let of_page = |page: &&&str| format!("{path}/").contains(&format!("{page}/"));
+            let page = PAGE_PATHS.iter().find(of_page)?;
+            let (base, _) = url.split_once(page)?;
+            Some(format!("The address has {page} in it, which begins the path of a page: use {base}"))
         }
         _ => None,
     }
@@ -74,6 +82,8 @@ mod tests {
         assert!(refused(401, "http://a").unwrap().starts_with("The key from UNSLIDE_API_KEY is mistyped"));
         let hint = refused(404, "https://a.example/v1").unwrap();
         assert!(hint.ends_with("use https://a.example"), "{hint}");
+        let hint = refused(404, "http://127.0.0.1:8080/console/groups").unwrap();
+        assert!(hint.ends_with("use http://127.0.0.1:8080"), "{hint}");
         for (status, url) in
             [(404, "https://a.example"), (404, "https://a.example/unslide"), (403, "http://a/v1")]
         {

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use server::RetryPolicy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -62,6 +63,8 @@ pub enum ClientError {
         title: String,
         detail: Option<String>,
         request_id: Option<String>,
+        /// True if an argument of the command is wrong.
+        is_usage: bool,
         /// The likely cause on this machine, and the way to mend it.
         hint: Option<String>,
     },
@@ -98,6 +101,7 @@ impl ClientError {
             | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
             ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
             ClientError::Refused { status: 404, .. } => Exit::Missing,
+            ClientError::Refused { is_usage: true, .. } => Exit::Usage,
             ClientError::Address { .. }
             | ClientError::NoKey
             | ClientError::OtherProfile { .. }
@@ -110,7 +114,9 @@ impl ClientError {
     /// Returns true if the same request may succeed a little later.
     fn may_pass(&self) -> bool {
         match self {
-            ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } => true,
+            // A server without TLS will have none later, and a certificate does not change by itself.
+            ClientError::Unreachable { source, .. } => !cause::is_tls_failure(source),
+            ClientError::NoAnswer { .. } => true,
             ClientError::Refused { status, .. } => *status >= 500 || matches!(*status, 408 | 429),
             _ => false,
         }
@@ -120,10 +126,15 @@ impl ClientError {
     /// tenant's rate was used up.
     fn is_undone(&self) -> bool {
         match self {
-            ClientError::Unreachable { source, .. } => source.is_connect(),
+            ClientError::Unreachable { source, .. } => source.is_connect() && !cause::is_tls_failure(source),
             ClientError::Refused { status, .. } => *status == 429,
             _ => false,
         }
+    }
+
+    /// Returns true if no server listens at the address.
+    fn is_dead_address(&self) -> bool {
+        matches!(self, ClientError::Unreachable { source, .. } if source.is_connect())
     }
 
     /// Returns the error as the end of a sentence about the API.
@@ -148,8 +159,11 @@ struct ApiInfo {
     version: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Refusal {
+    /// The address of the kind of problem.
+    #[serde(rename = "type", default)]
+    kind: String,
     title: String,
     detail: Option<String>,
     request_id: Option<String>,
@@ -160,8 +174,13 @@ struct Refusal {
 pub struct Client {
     http: reqwest::Client,
     retry_for: Duration,
+    /// True if a request that only reads is sent again although no server listened at the address so far.
+    tries_dead_address: bool,
+    /// True once the API has answered.
+    was_answered: Arc<AtomicBool>,
     /// That the API does not answer has been said, and it has not answered since.
     told: Arc<AtomicBool>,
+    is_quiet: bool,
     url: String,
     url_source: LoginSource,
     key: Secret,
@@ -175,7 +194,7 @@ impl Client {
     /// # Errors
     /// Returns an error if the HTTP client cannot be created.
     pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
-        Client::with_login(server.find_login()?, server.retry_for())
+        Client::with_policy(server.find_login()?, server.retry_policy())
     }
 
     /// Creates a client for an address and a key.
@@ -183,6 +202,10 @@ impl Client {
     /// # Errors
     /// Returns an error if the HTTP client cannot be created.
     pub fn with_login(login: ApiLogin, retry_for: Duration) -> Result<Client, ClientError> {
+        Client::with_policy(login, RetryPolicy { retry_for, tries_dead_address: true })
+    }
+
+    fn with_policy(login: ApiLogin, policy: RetryPolicy) -> Result<Client, ClientError> {
         let ApiLogin { url, url_source, key, key_source } = login;
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -193,14 +216,23 @@ impl Client {
             .map_err(ClientError::Client)?;
         Ok(Client {
             http,
-            retry_for,
+            retry_for: policy.retry_for,
+            tries_dead_address: policy.tries_dead_address,
+            was_answered: Arc::default(),
             told: Arc::default(),
+            is_quiet: false,
             url,
             url_source,
             key,
             key_source,
             symbols: "/v1/symbols",
         })
+    }
+
+    /// Returns a client that prints no notes while it waits.
+    #[must_use]
+    pub fn without_notes(self) -> Client {
+        Client { is_quiet: true, ..self }
     }
 
     /// Returns the address, with a remark if it is the default.
@@ -243,7 +275,7 @@ impl Client {
     pub async fn get_server(&self) -> Result<AnsweringServer, ClientError> {
         let get =
             || self.prompt_answer(self.build_request(Method::GET, "/openapi.json"), self.short_timeout());
-        let answer = self.retry_transient(get).await?;
+        let answer = self.retry_reading(get).await?;
         let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
         // A date of HTTP has the form of one in a mail.
         let date = date.and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
@@ -270,16 +302,18 @@ impl Client {
         let answer = timeout(within, request.send()).await.map_err(|_| self.no_answer(within))?;
         let answer = answer.map_err(|error| self.to_unreachable(error))?;
         self.told.store(false, Relaxed);
+        self.was_answered.store(true, Relaxed);
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
+        let nothing = || Refusal { title: "the API refuses".to_owned(), ..Refusal::default() };
         let body = self.read_bytes(answer).await.unwrap_or_default();
-        let Refusal { title, detail, request_id } =
+        let Refusal { title, detail, request_id, kind } =
             serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
+        let is_usage = kind.ends_with("/invalid-parameter");
         let hint = cause::describe_refusal(status.as_u16(), &self.url, &self.key_source);
-        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id, hint })
+        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id, is_usage, hint })
     }
 
     async fn read_piece(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
@@ -323,7 +357,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.retry_transient(|| self.get_once(path)).await
+        self.retry_reading(|| self.get_once(path)).await
     }
 
     /// POSTs JSON and reads JSON. Sends it again only if no connection was made.
@@ -370,7 +404,7 @@ impl Client {
             let request = self.build_request(Method::GET, path).header("accept", accept);
             self.prompt_answer(request, self.short_timeout())
         };
-        let answer = self.retry_transient(get).await?;
+        let answer = self.retry_reading(get).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
@@ -387,7 +421,7 @@ impl Client {
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), ClientError> {
         let get = || self.prompt_answer(self.build_request(Method::GET, path), self.short_timeout());
-        let mut answer = self.retry_transient(get).await?;
+        let mut answer = self.retry_reading(get).await?;
         while let Some(piece) = self.read_piece(&mut answer).await? {
             if !take(&piece) {
                 break;

@@ -42,7 +42,7 @@ impl Client {
                 wait + SHORT_ANSWER_TIMEOUT,
             )
         };
-        match self.retry_transient(get).await {
+        match self.retry_reading(get).await {
             Ok(answer) => self.read_bytes(answer).await.map(Some),
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
@@ -60,7 +60,7 @@ impl Client {
         most_bytes: u64,
     ) -> Result<Option<String>, ClientError> {
         let get = || self.send_request(self.build_request(Method::GET, path), ANSWER_TIMEOUT);
-        let mut answer = self.retry_transient(get).await?;
+        let mut answer = self.retry_reading(get).await?;
         let disposition = answer.headers().get("content-disposition").and_then(|text| text.to_str().ok());
         let name = disposition.and_then(|text| Some(text.split_once("filename=\"")?.1.split_once('"')?.0));
         let name = name.map(str::to_owned);

@@ -17,7 +17,7 @@ const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(5);
 impl Client {
     /// Says once that the API does not answer.
     fn print_no_answer(&self, what: &str, longest: Duration) {
-        if !self.told.swap(true, Relaxed) {
+        if !self.told.swap(true, Relaxed) && !self.is_quiet {
             note!("the API at {} {what}; trying for up to {} s", self.shown_url(), longest.as_secs());
         }
     }
@@ -44,6 +44,21 @@ impl Client {
         A: Future<Output = Result<T, ClientError>>,
     {
         self.retry_if(ClientError::may_pass, send).await
+    }
+
+    /// Does the same as [`Client::retry_transient`] for a request that only reads. If no server listened at the address so
+    /// far, it is most likely the wrong one: the first try's error says so at once, unless `--retry-for` was given.
+    ///
+    /// # Errors
+    /// The last try's.
+    pub(super) async fn retry_reading<T, F, A>(&self, send: F) -> Result<T, ClientError>
+    where
+        F: FnMut() -> A,
+        A: Future<Output = Result<T, ClientError>>,
+    {
+        let may_listen_later = || self.tries_dead_address || self.was_answered.load(Relaxed);
+        self.retry_if(|error| error.may_pass() && (!error.is_dead_address() || may_listen_later()), send)
+            .await
     }
 
     /// Does the same as [`Client::retry_transient`]. `again` says which errors may pass.
@@ -83,12 +98,13 @@ mod tests {
 
     fn client(retry_for: u32) -> Client {
         let url = Some("http://127.0.0.1:9".to_owned());
-        Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for, ..ApiServer::default() })
-            .unwrap()
+        let api_key = Some("key".to_owned());
+        Client::new(&ApiServer { url, api_key, retry_for: Some(retry_for), ..ApiServer::default() }).unwrap()
     }
 
     fn refused(status: u16) -> ClientError {
-        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None, hint: None }
+        let title = "no".to_owned();
+        ClientError::Refused { status, title, detail: None, request_id: None, is_usage: false, hint: None }
     }
 
     #[tokio::test(start_paused = true)]
@@ -126,6 +142,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_command_that_reads_tries_an_address_without_a_server_once_unless_told_otherwise() {
+        for (retry_for, was_answered, is_tried_again) in
+            [(None, false, false), (None, true, true), (Some(2), false, true)]
+        {
+            let (url, api_key) = (Some("http://127.0.0.1:9".to_owned()), Some("key".to_owned()));
+            let server = ApiServer { url, api_key, retry_for, ..ApiServer::default() };
+            let client = Client::new(&server).unwrap();
+            client.was_answered.store(was_answered, Relaxed);
+            let begun = Instant::now();
+            let error = client.get::<serde_json::Value>("/v1/keys").await.unwrap_err();
+            assert!(error.is_dead_address(), "{error}");
+            assert_eq!(begun.elapsed() > Duration::ZERO, is_tried_again, "{retry_for:?} {was_answered}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_person_is_told_after_two_seconds_without_an_answer_and_once_until_one_comes() {
         let told = |client: &Client| client.told.load(Relaxed);
         for retry_for in [60, 0] {
@@ -147,7 +179,7 @@ mod tests {
         let client = Client::new(&ApiServer {
             url,
             api_key: Some("key".to_owned()),
-            retry_for: 7,
+            retry_for: Some(7),
             ..ApiServer::default()
         })
         .unwrap();

@@ -20,6 +20,9 @@ pub const KEY_VARIABLE: &str = "UNSLIDE_API_KEY";
 /// The variable of the environment with the name of the profile.
 pub const PROFILE_VARIABLE: &str = "UNSLIDE_PROFILE";
 
+/// How long an API that does not answer is tried again, unless the command line says otherwise.
+const RETRY_DEFAULT: Duration = Duration::from_secs(60);
+
 /// The server that answers at an address.
 pub struct AnsweringServer {
     /// The version of the service.
@@ -48,9 +51,18 @@ pub struct ApiServer {
     /// The profile of `unslide login` that has the address and the key [default: default]
     #[arg(long, value_name = "NAME", env = PROFILE_VARIABLE)]
     pub profile: Option<String>,
-    /// How long an API that does not answer is tried again, such as 90s or 5min; 0: not at all
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = quantity::seconds)]
-    pub retry_for: u32,
+    /// How long an API that does not answer is tried again, such as 90s or 5min; 0: not at all [default: 60s; a command that
+    /// only reads ends at once if no server listens]
+    #[arg(long, value_name = "DURATION", value_parser = quantity::seconds)]
+    pub retry_for: Option<u32>,
+}
+
+/// How long requests are sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryPolicy {
+    pub retry_for: Duration,
+    /// True if a request that only reads is sent again although no server listened at the address so far.
+    pub tries_dead_address: bool,
 }
 
 /// The source of an address or a key.
@@ -142,14 +154,23 @@ impl ApiServer {
         }
     }
 
-    pub(super) fn retry_for(&self) -> Duration {
-        Duration::from_secs(self.retry_for.into())
+    pub(super) fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            retry_for: self.retry_for.map_or(RETRY_DEFAULT, |seconds| Duration::from_secs(seconds.into())),
+            tries_dead_address: self.retry_for.is_some(),
+        }
     }
 }
 
-/// Returns a value without the white space that a file or a shell leaves at its ends, or None if it is empty.
+/// Returns a value without the white space and the quotes that a file or a shell leaves at its ends, or None if it is empty.
 fn trim_given(value: &Option<String>) -> Option<&str> {
-    value.as_deref().map(str::trim).filter(|value| !value.is_empty())
+    value.as_deref().map(trim_quotes).filter(|value| !value.is_empty())
+}
+
+fn trim_quotes(text: &str) -> &str {
+    let text = text.trim();
+    let within = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
+    within('"').or_else(|| within('\'')).unwrap_or(text).trim()
 }
 
 /// Returns a value with its source, unless it is of the environment and a profile wins over that.
@@ -160,7 +181,7 @@ fn rank_value<'v>(
     profile_wins: bool,
 ) -> Option<(&'v str, LoginSource)> {
     let value = trim_given(value)?;
-    match std::env::var(variable).is_ok_and(|set| set.trim() == value) {
+    match std::env::var(variable).is_ok_and(|set| trim_quotes(&set) == value) {
         true if profile_wins => None,
         true => Some((value, LoginSource::Variable(variable))),
         false => Some((value, LoginSource::Option(option))),
@@ -174,10 +195,10 @@ fn rank_value<'v>(
 pub fn check_address(text: &str) -> Result<String, ClientError> {
     let text = text.trim();
     let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
-    let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+    if !text.starts_with("http://") && !text.starts_with("https://") {
         return Err(wrong("it has to begin with http:// or https://".to_owned()));
     }
+    Url::parse(text).map_err(|error| wrong(error.to_string()))?;
     Ok(text.trim_end_matches('/').to_owned())
 }
 
@@ -192,9 +213,13 @@ mod tests {
     #[test]
     fn an_address_is_a_url_or_called_what_it_is() {
         assert_eq!(check_address("https://a.b/x/ \n").unwrap(), "https://a.b/x");
-        for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
-            let error = check_address(wrong).unwrap_err();
-            assert!(error.to_string().contains(wrong), "{error}");
+        for wrong in ["localhost:8080", "127.0.0.1:8080", "a b", "ftp://a", "http://", "/v1"] {
+            let error = check_address(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+            assert!(
+                wrong == "http://" || error.ends_with("it has to begin with http:// or https://"),
+                "{error}"
+            );
         }
     }
 
@@ -213,12 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_loses_its_line_end_and_nothing_else() {
+    fn a_key_loses_its_line_end_and_its_quotes_and_nothing_else() {
         let key = |text| {
             let login = server(Some("http://127.0.0.1:9"), Some(text)).find_login();
             login.map(|login| login.key.reveal().to_owned())
         };
-        assert_eq!(key("unslide_a_b\r\n").unwrap(), "unslide_a_b");
+        for text in ["unslide_a_b\r\n", "\"unslide_a_b\"", " 'unslide_a_b' "] {
+            assert_eq!(key(text).unwrap(), "unslide_a_b");
+        }
         let Err(ClientError::Key { origin }) = key("a\nb") else { panic!("a key with a line break") };
         assert_eq!(origin.to_string(), "--api-key");
     }

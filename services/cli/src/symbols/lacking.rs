@@ -3,7 +3,7 @@
 use crate::note;
 use crate::symbols::library::Library;
 use std::collections::BTreeMap;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, find_dsym_command};
 use unslide_report::Report;
 use unslide_symbolicate::{Enrichment, ImageOutcome};
 
@@ -127,10 +127,7 @@ fn count_things(number: u64, one: &str, many: &str) -> String {
 /// Says how to find a dSYM.
 fn describe_search(id: DebugId) -> String {
     let place = if cfg!(target_os = "macos") { "on this Mac" } else { "on the Mac that made the build" };
-    format!(
-        "mdfind \"com_apple_xcode_dsym_uuids == {}\" finds it {place}; Xcode's Organizer has the archives of all builds",
-        id.to_string().to_uppercase()
-    )
+    format!("{} finds it {place}; Xcode's Organizer has the archives of all builds", find_dsym_command(id))
 }
 
 /// Says of files that were given and not used which build they are of: most often it is another one of the same app.

@@ -18,13 +18,13 @@ async fn a_report_says_what_happened_with_its_evidence_and_its_group() {
     let now = world.host.clock.now();
     store(&world, "acme", &hostile_crash(A), 1, now).await;
     store(&world, "acme", &hostile_crash(B), 1, now).await;
-    let answer = world.get(&format!("/v1/reports/{A}?format=markdown"), &key).await;
+    let answer = world.get(&format!("/v1/reports/{A}?format=markdown&evidence=true"), &key).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.headers["content-type"], "text/markdown; charset=utf-8");
     let text = answer.text;
     let evidence = format!("[report {A}, crash.error]");
     for part in [
-        format!("# Report {A}\n"),
+        format!("Report {A}, revision 1, received "),
         format!("- Reason: `x\\n# Ignore this ![a](https://example.com)\\u{{202e}}` {evidence}\n"),
         format!("Thread 0, crashed. 1 of 1 frames are shown. [report {A}, thread 0, frames 0 to 0]"),
         "- Version: `` 2.5.0`x` ``".to_owned(),
@@ -34,15 +34,17 @@ async fn a_report_says_what_happened_with_its_evidence_and_its_group() {
     ] {
         assert!(text.contains(&part), "{part} in {text}");
     }
-    assert!(!text.lines().any(|line| line.starts_with("# Ignore")), "{text}");
+    assert!(text.starts_with("# SHOP-") && !text.lines().any(|line| line.starts_with("# Ignore")), "{text}");
+    let plain = world.get(&format!("/v1/reports/{A}?format=markdown"), &key).await.text;
+    assert!(plain.contains("crashed. 1 of 1 frames are shown.\n") && !plain.contains("[report"), "{plain}");
     let accepted = world.request(reqwest::Method::GET, &format!("/v1/reports/{A}"), &key);
     let accepted = world.send(accepted.header("accept", "text/markdown")).await;
-    assert_eq!(accepted.text, text);
+    assert_eq!(accepted.text, plain);
     let sent =
         world.request(reqwest::Method::POST, "/v1/symbolicate", &key).header("accept", "text/markdown");
     let sent =
         world.send(sent.header("content-type", "application/json").body(hostile_crash(A).to_string())).await;
-    assert!(sent.text.starts_with(&format!("# Report {A}\n")), "{}", sent.text);
+    assert!(sent.text.starts_with("# `") && !sent.text.contains("[report"), "{}", sent.text);
     world.get(&format!("/v1/reports/{A}?format=md"), &key).await.expect_problem(400, "invalid-parameter");
     let other = world.create_master_key("umbrella").await;
     world.get(&format!("/v1/reports/{A}?format=markdown"), &other).await.expect_problem(404, "not-found");
@@ -61,19 +63,22 @@ async fn a_group_has_its_statistics_and_the_report_that_represents_it() {
         .patch(&format!("/v1/groups/{id}"), &key, &json!({"assignee": "Kim `# x`"}))
         .await
         .expect_status(200);
-    let answer = world.get(&format!("/v1/groups/{id}?format=markdown"), &key).await;
+    let short = groups["items"][0]["short_id"].as_str().unwrap();
+    let answer = world.get(&format!("/v1/groups/{short}?format=markdown&evidence=true"), &key).await;
     assert_eq!(answer.headers["content-type"], "text/markdown; charset=utf-8");
     let text = answer.text;
     for part in [
-        format!("# Group {id}\n"),
-        format!("- State: open, assigned to `` Kim `# x` `` [group {id}]\n"),
-        format!("- 1 reports in the last 7 days [group {id}]\n"),
-        format!("- Versions, with their reports: `` 2.5.0`x` `` 1 [group {id}]\n"),
+        format!("# {short}: `"),
+        format!("- State: open, assigned to `` Kim `# x` `` [group {short}]\n"),
+        format!("- 1 report in the last 7 days [group {short}]\n"),
+        format!("- Versions, with their reports: `` 2.5.0`x` `` 1 [group {short}]\n"),
         format!("The sections below describe report {A}: the newest one."),
         format!("[report {A}, crash.error]"),
     ] {
         assert!(text.contains(&part), "{part} in {text}");
     }
+    let plain = world.get(&format!("/v1/groups/{id}?format=markdown"), &key).await.text;
+    assert!(plain.starts_with(&format!("# {short}: `")) && !plain.contains("[group"), "{plain}");
     let json = world.get(&format!("/v1/groups/{id}?format=json"), &key).await.expect_status(200);
     assert_eq!(json["id"], id);
     world.get(&format!("/v1/groups/{id}?format=text"), &key).await.expect_problem(400, "invalid-parameter");

@@ -105,9 +105,10 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
     let client = Client::new(&ApiServer {
         url: Some(facts.api_url.clone()),
         api_key: Some(facts.api_key.clone()),
-        retry_for: RETRY_SECONDS,
+        retry_for: Some(RETRY_SECONDS),
         ..ApiServer::default()
-    })?;
+    })?
+    .without_notes();
 
     if traffic {
         match traffic::count_reports(&client).await? {
@@ -120,6 +121,10 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
         say!("Open {}/console and sign in with this key:", facts.api_url);
         say!("");
         say!("  {}", facts.api_key);
+        say!("");
+        say!("For the command line, such as `unslide groups`:");
+        say!("");
+        say!("  export UNSLIDE_URL={} UNSLIDE_API_KEY={}", facts.api_url, facts.api_key);
         print_app_url(facts);
         return Ok(());
     }

@@ -24,9 +24,16 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::io::{Cursor, Read};
 use std::time::Duration;
-use unslide_cli::{AddLine, BoxError, Client, CoreCommand, DemoRun, say};
+use unslide_cli::{AddLine, BoxError, Client, CoreCommand, DemoRun, DemoSymbols, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
+/// The source files of the Cafe, by their paths in the dSYM.
+const SOURCES: [(&str, &str); 4] = [
+    ("/Users/ci/Cafe/src/cart.cpp", include_str!("../../demo/src/cart.cpp")),
+    ("/Users/ci/Cafe/src/cart.hpp", include_str!("../../demo/src/cart.hpp")),
+    ("/Users/ci/Cafe/src/main.m", include_str!("../../demo/src/main.m")),
+    ("/Users/ci/Cafe/src/order.m", include_str!("../../demo/src/order.m")),
+];
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
 /// Reports of crashes for each one about memory.
@@ -62,12 +69,12 @@ const BROKEN: &[u8] = br#"{"report": {"id": "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7BF
 /// Returns the first frame of the demo's crash that belongs to a bug, and the bug's error.
 fn bug(number: usize, address: u64) -> (usize, Value) {
     let mach = |exception: u8, name: &str, code: &str, signal: u8, word: &str| {
-        json!({"type": "mach", "address": 40, "mach": {"exception": exception, "exception_name": name, "code": 1,
-               "code_name": code, "subcode": 40}, "signal": {"signal": signal, "name": word, "code": 0}})
+        json!({"type": "mach", "address": 0, "mach": {"exception": exception, "exception_name": name, "code": 1,
+               "code_name": code, "subcode": 0}, "signal": {"signal": signal, "name": word, "code": 0}})
     };
     match number {
         0 => (0, mach(1, "EXC_BAD_ACCESS", "KERN_INVALID_ADDRESS", 11, "SIGSEGV")),
-        1 => (1, mach(3, "EXC_ARITHMETIC", "EXC_ARM_FP_DZ", 8, "SIGFPE")),
+        1 => (1, mach(6, "EXC_BREAKPOINT", "EXC_ARM_BREAKPOINT", 5, "SIGTRAP")),
         2 => {
             let reason =
                 format!("-[OrderController table]: unrecognized selector sent to instance {address:#x}");
@@ -163,6 +170,14 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
     }
     upload(client, "Loyalty.dSYM.zip", swift::DSYM.into()).await?;
     upload(client, "main.jsbundle.map", javascript::source_map()?.into()).await?;
+    let uploaded = BUILDS.iter().filter(|build| build.upload == UploadTime::Before);
+    let debug_ids: Vec<DebugId> = uploaded.map(|build| build.uuid.parse()).collect::<Result<_, _>>()?;
+    let symbols = DemoSymbols { debug_ids: &debug_ids, sources: &SOURCES };
+    for add_line in add_lines {
+        if let Some(done) = add_line(client, CoreCommand::DemoBegin(symbols)).await? {
+            say!("      {done}");
+        }
+    }
     step("2/5", "a week of reports goes to Kafka: first those from before the bad release, which are stored");
     let mut random = SmallRng::seed_from_u64(7);
     let now = SystemClock.now().unix_timestamp() * 1_000;
@@ -394,11 +409,27 @@ fn made(
     for frames in backtraces(&mut report) {
         frames.drain(..first.min(frames.len()));
     }
+    stop_at_first_frame(&mut report, first);
     if matches!(number, OVERFLOW | RECURSION) {
         swift::crash_in_framework(&mut report, number)?;
     }
     let end = if matches!(number, HANG | REFUSED) { RunEnd::Exit } else { RunEnd::Crash };
     Ok((Run { id: run, build, at_millis: at, end }, report))
+}
+
+/// Lets the registers of the crashed thread be those of its first frame. Those of the demo's crash itself are right if no frame
+/// was left out.
+fn stop_at_first_frame(report: &mut Value, left_out: usize) {
+    let thread = &mut report["crash"]["threads"][0];
+    let pc = thread["backtrace"]["contents"][0]["instruction_addr"].clone();
+    let lr = thread["backtrace"]["contents"][1]["instruction_addr"].clone();
+    let registers = &mut thread["registers"];
+    if left_out > 0 {
+        let basic = &registers["basic"];
+        *registers = json!({"basic": {"sp": basic["sp"], "fp": basic["fp"]}});
+    }
+    registers["basic"]["pc"] = pc;
+    registers["basic"]["lr"] = lr;
 }
 
 /// Returns the frames of each thread.

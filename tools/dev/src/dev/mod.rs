@@ -203,6 +203,10 @@ async fn boot_all<P: Product>(
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
     let api_url = format!("http://{}", reachable_address(listener.local_addr()?));
+    let configured = &mut product.service_configs().api.api.public_url;
+    if configured.is_empty() {
+        configured.clone_from(&api_url);
+    }
     let services = product.prepare_services(host, listener)?;
     let (count, supervised) = (services.len(), host.clone());
     let mut services = tokio::spawn(async move { supervise_services(services, &supervised.shutdown).await });

@@ -6,6 +6,7 @@ use crate::offline::symbolicate::facts::{facts, refused_facts};
 use std::borrow::Cow;
 use unslide_cli::symbols::LackedByReport;
 use unslide_cli::symbols::{Library, ReportDerivatives};
+use unslide_report::markdown::MarkdownStyle;
 use unslide_report::reader::ReportReaders;
 use unslide_report::{ReadError, ReadLimits, Report, foreign_format, markdown, text};
 use unslide_symbolicate::grouping::GroupingRules;
@@ -149,7 +150,7 @@ impl RecordAnswering<'_> {
         }
         let report = Report::read_stored(&enriched.bytes)?;
         let written = match self.format {
-            OutputFormat::Markdown => markdown::markdown_report(&report),
+            OutputFormat::Markdown => markdown::markdown_report(&report, MarkdownStyle::Plain),
             OutputFormat::Json | OutputFormat::Facts | OutputFormat::Text => text::apple_log(&report),
         };
         Ok(with_newline(written.into()).into_bytes())
@@ -251,8 +252,8 @@ mod tests {
         let library = Library::default();
         let report = "{\"crash\":{\"error\":{\"reason\":\"a\\n# b\"},\"threads\":[]}}";
         let (text, problems) = answers(report, &library, OutputFormat::Markdown);
-        assert!(problems.is_empty() && text.starts_with("# Report ") && text.ends_with('\n'), "{text}");
-        assert!(text.contains("- Reason: `a\\n# b` [report "), "{text}");
+        assert!(problems.is_empty() && text.starts_with("# `a\\n# b`\n") && text.ends_with('\n'), "{text}");
+        assert!(text.contains("- Reason: `a\\n# b`\n"), "{text}");
         let (text, problems) = answers("# no report", &library, OutputFormat::Markdown);
         assert_eq!((text.as_str(), problems.len()), ("", 1));
     }

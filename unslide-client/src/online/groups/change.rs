@@ -3,34 +3,8 @@
 use super::format_state;
 use crate::prelude::*;
 use reqwest::Method;
-use std::fmt;
-use std::str::FromStr;
 use unslide_cli::listing::item_text;
-use unslide_cli::moment::Moment;
-use unslide_model::short_id::normalize_short_id;
-use unslide_model::{Clock, SystemClock};
-use uuid::Uuid;
-
-/// A group on the command line: its id or its short id, in the form of the API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupName(String);
-
-impl FromStr for GroupName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<GroupName, String> {
-        let id = Uuid::parse_str(text).ok().map(|id| id.to_string());
-        id.or_else(|| normalize_short_id(text))
-            .map(GroupName)
-            .ok_or_else(|| "a group is named by its id or its short id, such as SHOP-1A2B".to_owned())
-    }
-}
-
-impl fmt::Display for GroupName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use unslide_model::{Clock, GroupRef, Moment, SystemClock};
 
 /// The group that something is done with.
 #[derive(Args)]
@@ -38,7 +12,7 @@ pub struct Target {
     #[command(flatten)]
     pub server: ApiServer,
     /// The id or the short id of the group
-    pub id: GroupName,
+    pub id: GroupRef,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -51,7 +25,7 @@ pub struct Targets {
     server: ApiServer,
     /// The ids or short ids of the groups, at most 100
     #[arg(required = true)]
-    ids: Vec<GroupName>,
+    ids: Vec<GroupRef>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -81,7 +55,7 @@ impl IgnoreArguments {
         let mut body = json!({"status": "ignored"});
         if let Some(until) = self.until {
             body["ignore_until"] = match until {
-                Moment::At(_) => until.as_text(now),
+                Moment::At(_) | Moment::DaysAgo(_) => until.as_text(now),
                 // A duration goes into the future here.
                 Moment::For(millis) => Moment::For(-millis).as_text(now),
             }
@@ -156,15 +130,6 @@ pub async fn change_groups(targets: Targets, body: &Value) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_group_is_named_by_its_id_or_its_short_id() {
-        let name = |text: &str| text.parse::<GroupName>().map(|name| name.to_string());
-        assert_eq!(name("shop-1a2b").as_deref(), Ok("SHOP-1A2B"));
-        let id = "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10";
-        assert_eq!(name(id).as_deref(), Ok(id));
-        assert!(name("../keys").is_err());
-    }
 
     #[test]
     fn an_ignored_group_is_opened_in_the_future() {

@@ -2,6 +2,7 @@
 
 use super::change::Target;
 use super::{format_state, format_versions};
+use crate::online::reports::show::ShowFormat;
 use crate::prelude::*;
 use unslide_cli::listing::item_text;
 use unslide_cli::print_facts;
@@ -12,10 +13,16 @@ const MAX_ROWS: usize = 10;
 const MAX_STACK_LINES: usize = 60;
 
 /// Shows a group with its newest stack.
-pub async fn show_group(target: &Target) -> Outcome {
+pub async fn show_group(target: &Target, format: ShowFormat) -> Outcome {
     let client = Client::new(&target.server)?;
+    if format == ShowFormat::Markdown {
+        let path = format!("/v1/groups/{}?format=markdown", target.id);
+        let text = client.get_bytes(&path, "text/markdown").await?.unwrap_or_default();
+        Console::get().say_lines(String::from_utf8_lossy(&text).trim_end());
+        return Ok(Exit::Ready);
+    }
     let group: Value = client.get(&format!("/v1/groups/{}", target.id)).await?;
-    if target.json {
+    if target.json || format == ShowFormat::Json {
         Console::get().print_json(&group)?;
         return Ok(Exit::Ready);
     }

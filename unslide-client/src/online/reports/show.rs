@@ -2,8 +2,9 @@
 
 use crate::online::stored_report::read_json_texts;
 use crate::prelude::*;
+use clap::ValueEnum;
 use std::time::Duration;
-use unslide_cli::{ClientError, quantity};
+use unslide_cli::{ClientError, parse_entry_id, quantity};
 
 /// The longest time that the API waits in one request.
 const API_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -13,11 +14,13 @@ const API_WAIT_MAX: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 Examples:
   unslide reports show 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59
+  unslide reports show --format markdown 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59 | gh issue create --title Crash --body-file -
   unslide reports show --json 2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59 > enriched.json")]
 pub struct ShowReportArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// The id of the report
+    /// The id of the report, or the address of its page
+    #[arg(value_parser = parse_entry_id)]
     id: String,
     /// Which one, from 0, if several reports with different bytes have the id
     #[arg(long, value_name = "NUMBER")]
@@ -25,14 +28,38 @@ pub struct ShowReportArguments {
     /// Wait for a report that is not stored yet, at most this long, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = quantity::seconds)]
     wait: Option<u32>,
-    /// Print the report with its symbolication as JSON, byte for byte unless a terminal shows it
-    #[arg(long)]
+    /// text: a log in Apple's form; json: the report with its symbolication, byte for byte unless a terminal shows it;
+    /// markdown: for an issue
+    #[arg(long, value_enum, default_value_t)]
+    format: ShowFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+}
+
+/// The form in which an entry is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    #[default]
+    Text,
+    Json,
+    Markdown,
+}
+
+impl ShowFormat {
+    fn media_type(self) -> &'static str {
+        match self {
+            ShowFormat::Text => "text/plain",
+            ShowFormat::Json => "application/json",
+            ShowFormat::Markdown => "text/markdown",
+        }
+    }
 }
 
 /// Prints a report in the requested form.
 pub fn run(arguments: &ShowReportArguments) -> Outcome {
-    let accept = if arguments.json { "application/json" } else { "text/plain" };
+    let format = if arguments.json { ShowFormat::Json } else { arguments.format };
+    let accept = format.media_type();
     let path = match arguments.variant {
         Some(variant) => format!("/v1/reports/{}?variant={variant}", arguments.id),
         None => format!("/v1/reports/{}", arguments.id),
@@ -46,7 +73,7 @@ pub fn run(arguments: &ShowReportArguments) -> Outcome {
         return Err(CommandError::missing(text).into());
     };
     let console = Console::get();
-    if !arguments.json {
+    if format != ShowFormat::Json {
         console.say_lines(String::from_utf8_lossy(&report).trim_end());
     } else {
         // On a terminal, each text is indented and coloured if all are JSON.

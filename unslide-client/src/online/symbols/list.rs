@@ -3,8 +3,7 @@
 use crate::prelude::*;
 use unslide_cli::confirm_action;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
-use unslide_cli::moment::Moment;
-use unslide_model::{Clock, DebugId, SystemClock};
+use unslide_model::{Clock, DebugId, Moment, SystemClock};
 
 /// Arguments of the command `unslide symbols list`.
 #[derive(Args)]
@@ -30,7 +29,7 @@ pub struct SymbolListArguments {
     /// A debug id, or how it begins
     #[arg(long, value_name = "UUID")]
     debug_id: Option<String>,
-    /// First uploaded at this time or later: RFC 3339, or a duration before now such as 90m, 12h or 7d
+    /// First uploaded at this time or later: a day such as yesterday or 2026-11-20, a time, or a duration before now such as 12h or 1w
     #[arg(long, value_name = "TIME")]
     from: Option<Moment>,
     /// First uploaded before this time

@@ -8,9 +8,8 @@ use crate::prelude::*;
 use indicatif::ProgressBar;
 use std::time::Duration;
 use unslide_audit::{Audit, AuditProgress, Window};
-use unslide_cli::moment::{self, Moment};
 use unslide_cli::quantity;
-use unslide_model::{Clock as _, SystemClock, TenantId};
+use unslide_model::{Clock as _, Moment, SystemClock, TenantId, format_time};
 
 /// Arguments of `unslide audit`: the period, the tenant and the output.
 #[derive(Args)]
@@ -82,7 +81,7 @@ fn run_audit(arguments: &Arguments) -> Result<Audit, BoxError> {
 }
 
 fn audit_to_json(audit: &Audit) -> serde_json::Value {
-    let time = |millis: Option<i64>| millis.map(moment::format_time);
+    let time = |millis: Option<i64>| millis.map(format_time);
     json!({
         "clean": audit.summary.is_clean(),
         "from": time(audit.window.from),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use unslide_audit::{Audit, SummaryRow};
 use unslide_cli::Table;
-use unslide_cli::moment;
+use unslide_model::format_time;
 
 const AUDIT_COLUMNS: [&str; 14] = [
     "topic",
@@ -28,7 +28,7 @@ const BLANK: &str = " ";
 /// Returns the whole audit as text.
 pub fn render_audit(audit: &Audit) -> String {
     let mut text = String::new();
-    let (from, to) = (audit.window.from.map(moment::format_time), audit.window.to.map(moment::format_time));
+    let (from, to) = (audit.window.from.map(format_time), audit.window.to.map(format_time));
     // Writing to a String has no error.
     let _ = writeln!(
         text,

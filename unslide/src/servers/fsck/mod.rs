@@ -9,8 +9,8 @@ use crate::prelude::*;
 use disagreement::{Disagreement, DisagreementKind, Disagreements};
 use std::collections::BTreeSet;
 use unslide_artifacts::ObjectStore;
-use unslide_cli::moment;
 use unslide_cli::quantity;
+use unslide_model::format_time;
 use unslide_store::{Store, deferred, positions, tenants};
 
 /// Arguments of `unslide fsck`: the age of objects and the output.
@@ -96,10 +96,7 @@ async fn check_kafka(
         found.add_disagreement(Disagreement {
             problem: DisagreementKind::ReportsWithoutTenant,
             subject: tenant.to_string(),
-            detail: format!(
-                "{records} reports wait in Kafka, the oldest since {}",
-                moment::format_time(oldest)
-            ),
+            detail: format!("{records} reports wait in Kafka, the oldest since {}", format_time(oldest)),
             repair: format!("unslide tenant create {tenant}"),
         });
     }

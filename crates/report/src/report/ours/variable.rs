@@ -166,7 +166,8 @@ mod tests {
             ),
             "{log}"
         );
-        let markdown = crate::markdown::markdown_report(&report);
+        let style = crate::markdown::MarkdownStyle::Cited;
+        let markdown = crate::markdown::markdown_report(&report, style);
         assert!(markdown.contains("- Variable `p\\n# q` (`T *`) in `f`: `null` ["), "{markdown}");
     }
 }

@@ -16,13 +16,15 @@ pub use order::{GroupOrder, find_most_reports};
 pub use scope::{CountScope, replace_counts};
 pub use variants::GroupVariant;
 
-use crate::groups::GroupStatus;
+use crate::groups::{GroupStatus, find_short_ids};
 use crate::number::to_row;
 use crate::reports::normalize_term;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
+use std::collections::BTreeSet;
 use time::OffsetDateTime;
+use unslide_model::GroupRef;
 use utoipa::ToSchema;
 
 /// The groups by which reports are found.
@@ -151,8 +153,8 @@ pub struct GroupFilter {
     pub new_in: Option<String>,
     /// The kind of event.
     pub kind: Option<String>,
-    /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
-    /// Of more than 10,000 such groups those that were seen last count.
+    /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case, or the text
+    /// is its id or short id. Of more than 10,000 such groups those that were seen last count.
     pub text: Option<String>,
     /// Symbols are missing, or not.
     pub provisional: Option<bool>,
@@ -355,23 +357,53 @@ async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
 /// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
 /// seen last.
 pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
-    let pattern = build_like_pattern(&normalize_term(text));
+    let named = find_named(tx, text).await?;
+    let patterns: Vec<String> =
+        list_spellings(&normalize_term(text)).iter().map(|text| build_like_pattern(text)).collect();
     let (connection, tenant, _) = tx.parts();
-    let found =
-        sqlx::query_scalar!(r#"SELECT unslide_groups_like($1, $2) AS "id!""#, pattern, MOST_FOUND + 1)
-            .fetch_all(&mut *connection)
-            .await?;
-    if to_row(found.len() as u64) <= MOST_FOUND {
-        return Ok(found);
+    let mut found = sqlx::query_scalar!(
+        r#"SELECT DISTINCT found AS "id!" FROM unnest($1::text[]) AS p (pattern)
+           CROSS JOIN LATERAL unslide_groups_like(p.pattern, $2) found"#,
+        &patterns,
+        MOST_FOUND + 1
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if to_row(found.len() as u64) > MOST_FOUND {
+        let newest = sqlx::query_scalar!(
+            "SELECT g.id FROM (SELECT DISTINCT found FROM unnest($2::text[]) AS p (pattern)
+                               CROSS JOIN LATERAL unslide_groups_like(p.pattern, NULL) found) f
+             JOIN groups g ON g.tenant = $1 AND g.id = f.found ORDER BY g.last_seen DESC LIMIT $3",
+            tenant,
+            &patterns,
+            MOST_FOUND
+        );
+        found = newest.fetch_all(connection).await?;
     }
-    let newest = sqlx::query_scalar!(
-        "SELECT g.id FROM unslide_groups_like($2, NULL) found JOIN groups g ON g.tenant = $1 AND g.id = found
-         ORDER BY g.last_seen DESC LIMIT $3",
-        tenant,
-        pattern,
-        MOST_FOUND
-    );
-    Ok(newest.fetch_all(connection).await?)
+    found.extend(named);
+    Ok(found)
+}
+
+/// Returns the group that a text names by its id or its short id, with the groups that are merged into it.
+async fn find_named(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+    let id = match text.parse() {
+        Ok(GroupRef::Id(id)) => Some(id),
+        Ok(GroupRef::ShortId(name)) => find_short_ids(tx, &[name]).await?.pop().flatten(),
+        Err(_) => None,
+    };
+    match id {
+        Some(id) => with_merged(tx, id).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns a text with its separators as each language writes them: `Cart.total`, `Cart::total` and `Cart total` are one name.
+/// Spaces may also separate words of a sentence around a name.
+fn list_spellings(text: &str) -> BTreeSet<String> {
+    let dots = text.replace("::", ".");
+    let only_dots = dots.replace(' ', ".");
+    let colons = [dots.replace('.', "::"), only_dots.replace('.', "::")];
+    colons.into_iter().chain([text.to_owned(), only_dots.replace('.', " "), dots, only_dots]).collect()
 }
 
 /// Returns a pattern of LIKE for texts that contain this one.

@@ -1,12 +1,12 @@
 //! Resolved and ignored groups that come back.
 
-use crate::groups::versions::is_newer;
 use crate::groups::{
     Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR, record_actions,
 };
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
+use unslide_model::is_newer;
 
 /// A report that came for the first time.
 pub(super) struct NewReport {

@@ -68,6 +68,42 @@ async fn a_group_is_found_by_what_its_reports_say_and_by_no_pattern() {
 }
 
 #[tokio::test]
+async fn a_name_is_found_however_its_parts_are_separated() {
+    let database = Database::new().await;
+    let swift = with_terms(of_bug(1, "1.0", 0), &["Cart.total", "-[Basket sum]"]);
+    let cpp = with_terms(of_eight(2), &["cafe::Cart::total", "EXC_BAD_ACCESS in cafe::Cart::total"]);
+    database.store(&[swift, cpp]).await;
+    for text in ["cart.total", "cart::total", "Cart total"] {
+        assert_eq!(found(&database, text).await, bugs(&["bug 7", "bug 8"], 2), "{text}");
+    }
+    for text in ["cafe.cart.total", "cafe.Cart::total", "exc_bad_access in cafe.cart"] {
+        assert_eq!(found(&database, text).await, bugs(&["bug 8"], 1), "{text}");
+    }
+    assert_eq!(found(&database, "basket.sum").await, bugs(&["bug 7"], 1));
+    assert_eq!(found(&database, "cart:total").await, bugs(&[], 0));
+}
+
+#[tokio::test]
+async fn a_group_is_found_by_its_id_and_its_short_id() {
+    let database = Database::new().await;
+    database.store(&[of_bug(1, "1.0", 0), of_eight(2)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let eight = groups::find_group(&mut tx, group(8), None).await.unwrap().unwrap();
+    tx.rollback().await.unwrap();
+    let short = eight.short_id.unwrap();
+    for text in
+        [eight.id.to_string(), short.to_lowercase(), format!("https://crashes.example.com/groups/{short}")]
+    {
+        assert_eq!(found(&database, &text).await, bugs(&["bug 8"], 1), "{text}");
+    }
+    assert_eq!(found_of(&database, "umbrella", &short).await, bugs(&[], 0), "another tenant's");
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    actions::merge_groups(&mut tx, group(7), &[group(8)], None, ACTOR).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(found(&database, &short).await.0, ["bug 7"], "the group that it is merged into");
+}
+
+#[tokio::test]
 async fn late_symbols_bring_their_names_and_leave_no_group_behind() {
     let database = Database::new().await;
     let first = with_terms(arrival(3), &["device_name"]);

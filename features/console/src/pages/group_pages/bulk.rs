@@ -4,8 +4,9 @@ use super::group_actions::{read_patch, to_author};
 use super::group_filters::GROUPS_PAGE;
 use crate::prelude::*;
 use unslide_api::feature::site::{
-    ChangedGroups, GroupChanges, GroupOutcome, GroupRef, GroupsWrite, change_all_as_author,
+    ChangedGroups, GroupChanges, GroupOutcome, GroupsWrite, change_all_as_author,
 };
+use unslide_model::GroupRef;
 use unslide_site::{SentForm, is_local};
 
 #[derive(Template)]
@@ -27,9 +28,7 @@ pub async fn change_from_form(
 ) -> Result<Response, Problem> {
     let groups: Vec<GroupRef> = form
         .field_texts("group")
-        .map(|id| {
-            id.parse().map_err(|error| Problem::new(Kind::InvalidBody, format!("group {id:?}: {error}")))
-        })
+        .map(|id| id.parse().map_err(|error| Problem::new(Kind::InvalidBody, format!("group: {error}"))))
         .collect::<Result<_, _>>()?;
     if groups.is_empty() {
         let detail =

@@ -12,7 +12,8 @@ use crate::prelude::*;
 use time::{Duration, OffsetDateTime};
 use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
-use unslide_api::feature::site::{GroupFormatQuery, GroupRef, choose_report, get_group, load_group};
+use unslide_api::feature::site::{GroupFormatQuery, choose_report, get_group, load_group};
+use unslide_model::GroupRef;
 use unslide_report::ReportContext;
 use unslide_report::device_models::name_with_code;
 use unslide_site::{duration, text_or};
@@ -203,7 +204,7 @@ pub async fn get_markdown(
     signed: SignedIn<ReportsRead>,
     id: Path<GroupRef>,
 ) -> Result<Response, Problem> {
-    let query = GroupFormatQuery { format: Some("markdown".to_owned()) };
+    let query = GroupFormatQuery { format: Some("markdown".to_owned()), ..GroupFormatQuery::default() };
     Box::pin(get_group(symbolication, signed.access, id, Query(query))).await
 }
 

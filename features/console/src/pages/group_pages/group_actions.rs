@@ -5,6 +5,7 @@ use unslide_api::feature::site::Author;
 use unslide_api::feature::site::GroupsWrite;
 use unslide_api::feature::site::{GroupPatch, change_as_author};
 use unslide_api::feature::site::{comment, edit_comment, merge, split};
+use unslide_model::GroupRef;
 use unslide_site::SentForm;
 use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
@@ -102,7 +103,7 @@ pub async fn delete_comment(
     Ok(redirect_to_group(id, "activity"))
 }
 
-/// `POST /console/groups/{id}/merge`: merges the groups that were chosen or pasted as ids.
+/// `POST /console/groups/{id}/merge`: merges the groups that were chosen, or pasted as ids, short ids or addresses of pages.
 pub async fn merge_into(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
@@ -111,12 +112,9 @@ pub async fn merge_into(
 ) -> Result<Response, Problem> {
     let words =
         form.field_texts("group").flat_map(|text| text.split(|c: char| c.is_whitespace() || c == ','));
-    // Addresses of pages are accepted, too: they end in the id.
-    let ids = words
-        .filter(|word| !word.is_empty())
-        .map(|word| parse_group_id(word.rsplit('/').next().unwrap_or(word)));
-    let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
-    merge::merge_as_author(&storage, &to_author(&signed), &id.into(), &ids).await?;
+    let groups = words.filter(|word| !word.is_empty()).map(parse_group);
+    let groups: Vec<GroupRef> = groups.collect::<Result<_, _>>()?;
+    merge::merge_as_author(&storage, &to_author(&signed), &id.into(), &groups).await?;
     Ok(redirect_to_group(id, "activity"))
 }
 
@@ -130,14 +128,14 @@ pub async fn split_off(
         &storage,
         &to_author(&signed),
         &id.into(),
-        parse_group_id(form.get("group").unwrap_or_default())?,
+        &parse_group(form.get("group").unwrap_or_default())?,
     )
     .await?;
     Ok(redirect_to_group(id, "activity"))
 }
 
-fn parse_group_id(id: &str) -> Result<Uuid, Problem> {
-    id.parse().map_err(|_| Problem::new(Kind::InvalidBody, format!("group: {id:?} is not the id of a group")))
+fn parse_group(text: &str) -> Result<GroupRef, Problem> {
+    text.parse().map_err(|error| Problem::new(Kind::InvalidBody, format!("group: {error}")))
 }
 
 #[cfg(test)]

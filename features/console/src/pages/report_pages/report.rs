@@ -342,6 +342,6 @@ async fn get_representation(
 ) -> Result<Response, Problem> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static(form));
-    let query = GetQuery { variant: page.parse_number("variant")?, wait: None, format: None };
+    let query = GetQuery { variant: page.parse_number("variant")?, ..GetQuery::default() };
     get_report(symbolication, signed.access, slot, id, Query(query), headers).await
 }

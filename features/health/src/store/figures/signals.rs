@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_health_formats::MetricName;
-use unslide_store::groups::versions::compare_versions;
+use unslide_model::compare_versions;
 use unslide_store::{Result, StoreError, TenantTx};
 use utoipa::ToSchema;
 

@@ -7,6 +7,8 @@ mod exclude;
 mod left_out;
 mod writer;
 
+pub use writer::BundleWriter;
+
 use exclude::ExcludeList;
 use left_out::{LeftOutReason, LeftOutSources};
 use memmap2::Mmap;
@@ -20,7 +22,6 @@ use unslide_source_context_formats::{
     MAX_BUNDLE_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, MAX_TOTAL_BYTES,
 };
 use unslide_symbolicate::object::{list_objects, list_source_paths};
-use writer::BundleWriter;
 
 /// Source files that may be sent.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! `GET /v1/groups/{id}/activity`.
 
 use super::no_such_group;
-use super::reference::{GroupRef, resolve_group};
+use super::reference::resolve_group;
 use crate::operations::prelude::*;
 use crate::requests::page::{position_by_time, time_and_id};
+use unslide_model::GroupRef;
 use unslide_store::groups::{self, GroupActivity};
 use unslide_store::queries::groups::find_group;
 

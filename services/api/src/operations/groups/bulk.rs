@@ -1,10 +1,11 @@
 //! `POST /v1/groups/changes`.
 
 use super::change::{GroupPatch, check_patch};
-use super::reference::{GroupRef, resolve_groups};
+use super::reference::resolve_groups;
 use super::{Author, check_merged, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
+use unslide_model::GroupRef;
 use unslide_store::groups::{self, MergeOutcome, UpdateOutcome};
 use unslide_store::queries::groups::find_most_reports;
 use unslide_store::{TenantTx, Uuid};

@@ -1,11 +1,12 @@
 //! `PATCH /v1/groups/{id}`.
 
-use super::reference::{GroupRef, resolve_group};
+use super::reference::resolve_group;
 use super::{Author, check_updated, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
 use time::{Duration, OffsetDateTime};
+use unslide_model::GroupRef;
 use unslide_model::timestamp;
 use unslide_store::groups::{self, GroupStatus, GroupUpdate, IgnoreLimits};
 use unslide_store::queries::groups::{ListedGroup, find_group};

@@ -1,10 +1,11 @@
 //! `POST /v1/groups/{id}/comments`.
 
-use super::reference::{GroupRef, resolve_group};
+use super::reference::resolve_group;
 use super::{Author, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
+use unslide_model::GroupRef;
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupUpdate};
 

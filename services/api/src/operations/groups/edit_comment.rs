@@ -1,7 +1,8 @@
 //! `PATCH` and `DELETE /v1/groups/{id}/comments/{comment}`.
 
 use super::comment::{NewGroupComment, check_comment};
-use super::reference::{GroupRef, resolve_group};
+use super::reference::resolve_group;
+use unslide_model::GroupRef;
 use super::{Author, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;

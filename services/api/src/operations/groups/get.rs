@@ -1,9 +1,11 @@
 //! `GET /v1/groups/{id}`.
 
 use super::markdown::answer_group;
-use super::reference::{GroupRef, load_group};
+use super::reference::load_group;
 use crate::operations::prelude::*;
+use crate::requests::accept::choose_style;
 use axum::response::{IntoResponse, Response};
+use unslide_model::GroupRef;
 use unslide_store::queries::groups::GroupCounts;
 
 /// The form of the answer.
@@ -11,9 +13,11 @@ use unslide_store::queries::groups::GroupCounts;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GroupFormatQuery {
-    /// `json`, or `markdown`: a description with its evidence, in which texts of devices are quoted.
+    /// `json`, or `markdown`: a description in which texts of devices are quoted.
     #[param(example = "markdown")]
     pub format: Option<String>,
+    /// True names the evidence of each sentence of the Markdown in square brackets.
+    pub evidence: Option<bool>,
 }
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -41,7 +45,7 @@ pub async fn get_group(
     };
     let found = load_group(&symbolication.storage, &access, id).await?;
     if is_markdown {
-        Box::pin(answer_group(&symbolication, &access, found)).await
+        Box::pin(answer_group(&symbolication, &access, found, choose_style(query.evidence))).await
     } else {
         Ok(Json(found).into_response())
     }

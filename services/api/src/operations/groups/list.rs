@@ -39,7 +39,7 @@ pub struct GroupQuery {
     /// Kind of the failure, such as `crash`.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or the name of a function or source file of its crash, in
-    /// any case.
+    /// any case; `Cart.total`, `Cart::total` and `Cart total` are one name. Or the text is its id or short id.
     #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
     /// True lists only groups with missing symbols, false only the others; all if absent.
@@ -47,7 +47,7 @@ pub struct GroupQuery {
     /// The last report arrived at this time or later (RFC 3339).
     #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
     pub seen_from: Option<String>,
-    /// The first report arrived at this time or later (RFC 3339): lists new groups.
+    /// The first report arrived at this time or later (RFC 3339): lists new groups, not those that came back.
     #[param(format = DateTime)]
     pub new_from: Option<String>,
     /// `open`, `regressed`, `resolved` or `ignored`; several with commas between. All if absent.

@@ -11,7 +11,7 @@ use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_report::markdown::{MarkdownDocument, quote_text, write_report};
+use unslide_report::markdown::{MarkdownDocument, MarkdownStyle, quote_text, write_report};
 use unslide_report::text::source_lines::SourceLines;
 use unslide_store::queries::groups::context::GroupContext;
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
@@ -33,6 +33,7 @@ pub async fn answer_group(
     symbolication: &Symbolication,
     access: &Access<ReportsRead>,
     found: GroupCounts,
+    style: MarkdownStyle,
 ) -> Result<Response, Problem> {
     let mut representative = match Box::pin(load_representative(symbolication, access, &found.group)).await {
         Err(problem) if problem.kind() == Kind::NotFound => None,
@@ -47,12 +48,14 @@ pub async fn answer_group(
     let context = load_context(symbolication, &mut tx, found.group.id).await?;
     tx.rollback();
     let now = symbolication.storage.clock.now();
+    let link = page_link(symbolication, &format!("/console/groups/{}", found.group.id));
     let analyses = symbolication.analyses.clone();
     let spare = reserve_bytes(&symbolication.capacity.permits, access.tenant(), 0)?;
     let work = move || {
-        let mut out = MarkdownDocument::with_title(&format!("Group {}", found.group.id));
+        let mut out = MarkdownDocument::with_title(&group_heading(&found.group), style);
+        push_console_link(link, &mut out);
         write_group(&found, now, &mut out);
-        write_findings(&analyses, &context, &format!("group {}", found.group.id), &mut out);
+        write_findings(&analyses, &context, &group_source(&found.group), &mut out);
         let mut reservation = spare;
         if let Some((row, why, body)) = representative {
             let report = stored_body::read_report(&body.json)?;
@@ -86,13 +89,44 @@ async fn load_representative(
     Ok(Some((row.clone(), why, body)))
 }
 
+/// Returns the heading of a group: its short id and its title.
+pub fn group_heading(group: &ListedGroup) -> String {
+    format!("{}: {}", name_group(group), quote_text(&group.title))
+}
+
+/// Returns the address of a page of the console, if the address of the console is known.
+pub fn page_link(symbolication: &Symbolication, path: &str) -> Option<String> {
+    let base = &symbolication.public_url;
+    (!base.is_empty()).then(|| format!("{base}{path}"))
+}
+
+pub fn push_console_link(link: Option<String>, out: &mut MarkdownDocument) {
+    if let Some(link) = link {
+        out.push_link("Open in the console", &link);
+    }
+}
+
+/// Returns the name of a group for people.
+fn name_group(group: &ListedGroup) -> String {
+    group.short_id.clone().unwrap_or_else(|| group.id.to_string())
+}
+
+fn group_source(group: &ListedGroup) -> String {
+    format!("group {}", name_group(group))
+}
+
+fn count(number: i64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Writes the bug, its state and its statistics.
 pub fn write_group(found: &GroupCounts, now: OffsetDateTime, out: &mut MarkdownDocument) {
     let group = &found.group;
-    let source = format!("group {}", group.id);
+    let source = group_source(group);
     out.push_heading("Group");
     out.push_paragraph("The bug and its state:\n");
     out.push_item(&format!("Title: {}", quote_text(&group.title)), &source);
+    out.push_item(&format!("Group: {}", name_group(group)), &source);
     if !group.culprit.is_empty() {
         out.push_item(&format!("Culprit: {}", quote_text(&group.culprit)), &source);
     }
@@ -121,17 +155,21 @@ fn describe_state(group: &ListedGroup) -> String {
 
 fn write_statistics(found: &GroupCounts, now: OffsetDateTime, out: &mut MarkdownDocument) {
     let group = &found.group;
-    let source = format!("group {}", group.id);
+    let source = group_source(group);
     out.push_heading("Statistics");
     out.push_paragraph("Of the group's reports:\n");
     let about = if group.estimated { "about " } else { "" };
     out.push_item(
-        &format!("{about}{} reports from {} devices", group.reports, group.affected_devices),
+        &format!(
+            "{about}{} from {}",
+            count(group.reports, "report"),
+            count(group.affected_devices, "device")
+        ),
         &source,
     );
     let from = now.date() - time::Duration::days(RECENT_DAYS - 1);
     let recent: i64 = found.days.iter().filter(|day| day.day >= from).map(|day| day.reports).sum();
-    out.push_item(&format!("{about}{recent} reports in the last {RECENT_DAYS} days"), &source);
+    out.push_item(&format!("{about}{} in the last {RECENT_DAYS} days", count(recent, "report")), &source);
     let seen = |at: OffsetDateTime, version: &str| {
         let at = at.format(&Rfc3339).unwrap_or_default();
         format!("{at}, version {}", quote_text(version))

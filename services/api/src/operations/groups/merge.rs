@@ -1,11 +1,11 @@
 //! `POST /v1/groups/{id}/merge`.
 
-use super::reference::{GroupRef, resolve_group};
+use super::reference::{resolve_group, resolve_sent};
 use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
-use unslide_store::Uuid;
+use unslide_model::GroupRef;
 use unslide_store::groups;
 use unslide_store::queries::groups::{GroupCounts, get};
 
@@ -16,9 +16,9 @@ const MERGED_GROUPS_LIMIT: usize = 50;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupMerge {
-    /// Ids of the groups to merge into this one, 1 to 50.
-    #[schema(min_items = 1, max_items = 50)]
-    pub groups: Vec<Uuid>,
+    /// Ids or short ids of the groups to merge into this one, 1 to 50.
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 50, example = json!(["SHOP-1A2B"]))]
+    pub groups: Vec<GroupRef>,
 }
 
 problems!(
@@ -53,16 +53,18 @@ pub async fn merge_as_author(
     storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
-    ids: &[Uuid],
+    groups: &[GroupRef],
 ) -> Result<GroupCounts, Problem> {
-    if ids.is_empty() || ids.len() > MERGED_GROUPS_LIMIT {
-        return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MERGED_GROUPS_LIMIT} ids")));
+    if groups.is_empty() || groups.len() > MERGED_GROUPS_LIMIT {
+        let detail = format!("groups: 1 to {MERGED_GROUPS_LIMIT} ids or short ids");
+        return Err(Problem::new(Kind::InvalidBody, detail));
     }
     let key = author.key_id();
     let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
+    let ids = resolve_sent(&mut tx, groups).await?;
     check_merged(
-        groups::merge_groups(&mut tx, id, ids, author.only_app(), author.as_actor(&key)).await?,
+        groups::merge_groups(&mut tx, id, &ids, author.only_app(), author.as_actor(&key)).await?,
         id,
     )?;
     let group = get(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;

@@ -1,12 +1,9 @@
-//! How requests name a group, by its id or its short id, and how it is found.
+//! Finds the groups that requests name by their ids or short ids.
 
 use super::no_such_group;
 use crate::operations::prelude::*;
-use serde::de::Error;
-use std::borrow::Cow;
-use std::str::FromStr;
 use time::Duration;
-use unslide_model::short_id::normalize_short_id;
+use unslide_model::GroupRef;
 use unslide_store::groups::{find_short_ids, follow_redirects};
 use unslide_store::queries::groups::{
     self, CountScope, GroupCounts, GroupFilter, GroupShare, ListedGroup, find_group,
@@ -16,41 +13,6 @@ use unslide_store::{TenantTx, Uuid};
 
 /// Days of the share of sessions, with today.
 const SHARE_DAYS: i64 = 30;
-
-/// A group, as a request names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupRef {
-    Id(Uuid),
-    ShortId(String),
-}
-
-impl From<Uuid> for GroupRef {
-    fn from(id: Uuid) -> GroupRef {
-        GroupRef::Id(id)
-    }
-}
-
-/// A text that names no group.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("a group is named by its id or its short id, such as SHOP-1A2B")]
-pub struct NotAGroupRef;
-
-impl FromStr for GroupRef {
-    type Err = NotAGroupRef;
-
-    fn from_str(text: &str) -> Result<GroupRef, NotAGroupRef> {
-        if let Ok(id) = Uuid::parse_str(text) {
-            return Ok(GroupRef::Id(id));
-        }
-        normalize_short_id(text).map(GroupRef::ShortId).ok_or(NotAGroupRef)
-    }
-}
-
-impl<'de> Deserialize<'de> for GroupRef {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<GroupRef, D::Error> {
-        Cow::<str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
 
 /// Returns the id of the group that a request names.
 ///
@@ -73,6 +35,25 @@ pub async fn find_named_group(
     let id = resolve_group(tx, group).await?;
     let id = follow_redirects(tx, &[id]).await?.pop().unwrap_or(id);
     find_group(tx, id, app).await?.ok_or_else(no_such_group)
+}
+
+/// Returns the group of a filter; the nil id, which no group has, for a short id that no group ever had.
+///
+/// # Errors
+/// The database fails.
+pub async fn resolve_filter(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid, Problem> {
+    let found = resolve_groups(tx, std::slice::from_ref(group)).await?;
+    Ok(found.first().copied().flatten().unwrap_or_default())
+}
+
+/// Returns the ids of the groups that a body names.
+///
+/// # Errors
+/// [`Kind::InvalidBody`] for a short id that no group ever had.
+pub async fn resolve_sent(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<Uuid>, Problem> {
+    let found = resolve_groups(tx, groups).await?;
+    let missing = |group| Problem::new(Kind::InvalidBody, format!("there is no group {group}"));
+    groups.iter().zip(found).map(|(group, id)| id.ok_or_else(|| missing(group))).collect()
 }
 
 /// Returns the ids of groups, in their places; `None` for a short id that no group ever had.
@@ -138,19 +119,4 @@ async fn find_share(
         installations: of_app.installations,
         estimated: of_app.estimated,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_is_named_by_its_id_or_its_short_id() {
-        let id = Uuid::from_u128(7);
-        assert_eq!(id.to_string().parse::<GroupRef>().unwrap(), GroupRef::Id(id));
-        let short = GroupRef::ShortId("SHOP-1A2B".to_owned());
-        assert_eq!("shop-1a2b".parse::<GroupRef>().unwrap(), short);
-        assert_eq!(serde_json::from_str::<GroupRef>("\"Shop-1A2B\"").unwrap(), short);
-        assert!(serde_json::from_str::<GroupRef>("\"shop\"").is_err());
-    }
 }

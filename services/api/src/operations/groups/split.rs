@@ -1,20 +1,21 @@
 //! `POST /v1/groups/{id}/split`.
 
-use super::reference::{GroupRef, resolve_group};
+use super::reference::{resolve_group, resolve_sent};
 use super::{Author, check_merged, no_such_group, respond_with_group};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
-use unslide_store::Uuid;
+use unslide_model::GroupRef;
 use unslide_store::groups;
 use unslide_store::queries::groups::{ListedGroup, find_group};
 
 /// A group to be taken out of another one.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSplit {
-    /// Id of the merged group to take out again.
-    pub group: Uuid,
+    /// Id or short id of the merged group to take out again.
+    #[schema(value_type = String, example = "SHOP-1A2B")]
+    pub group: GroupRef,
 }
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged);
@@ -34,7 +35,7 @@ pub async fn split_group(
     Path(id): Path<GroupRef>,
     input::Json(wish): input::Json<GroupSplit>,
 ) -> Result<Response, Problem> {
-    let group = split_as_author(&storage, &Author { access: &access, name: None }, &id, wish.group).await?;
+    let group = split_as_author(&storage, &Author { access: &access, name: None }, &id, &wish.group).await?;
     Ok(respond_with_group(&access, group))
 }
 
@@ -46,11 +47,12 @@ pub async fn split_as_author(
     storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
-    group: Uuid,
+    group: &GroupRef,
 ) -> Result<ListedGroup, Problem> {
     let key = author.key_id();
     let mut tx = storage.tenant(author.access.tenant()).await?;
     let id = resolve_group(&mut tx, id).await?;
+    let group = resolve_sent(&mut tx, std::slice::from_ref(group)).await?.pop().unwrap_or_default();
     // The state before the split: afterwards the group may be empty and gone.
     let before = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
     check_merged(

@@ -7,7 +7,7 @@ use crate::http::answers::ReservedAnswer;
 use crate::limits::slot::RequestSlot;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
-use crate::requests::accept::{Representation, choose_representation};
+use crate::requests::accept::{Representation, choose_representation, choose_style};
 use crate::requests::wait::Wait;
 use crate::storage::transactions::Tx;
 use axum::Extension;
@@ -47,6 +47,8 @@ pub struct GetQuery {
     /// header.
     #[param(example = "markdown")]
     pub format: Option<String>,
+    /// True names the evidence of each sentence of the Markdown in square brackets.
+    pub evidence: Option<bool>,
 }
 
 problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
@@ -54,7 +56,7 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 /// Read a report
 ///
 /// Returns the report of the device, byte for byte, with Unslide's `symbolication` members in it; or with
-/// `Accept: text/plain` an Apple-style crash log, or with `format=markdown` a description with its evidence, in which texts
+/// `Accept: text/plain` an Apple-style crash log, or with `format=markdown` a description, in which texts
 /// of devices are quoted. The `ETag` changes with each revision, and when the tenant turns an analysis on or
 /// off. With `wait`, the request waits for a report that is not stored yet.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
@@ -85,7 +87,7 @@ pub async fn get_report(
     let (mut tx, found) = find_within(&symbolication.storage, &access, &id, variant, wait).await?;
     if form == Representation::Markdown {
         let (found, body) = body_of(&symbolication, &access, &id, variant, tx, found).await?;
-        return answer_markdown(&symbolication, &access, found, body).await;
+        return answer_markdown(&symbolication, &access, found, body, choose_style(query.evidence)).await;
     }
     let again = again_headers(&mut tx, &found).await?;
     if has_copy(&headers, &entity_tag(&symbolication, &found, form)) {

@@ -1,8 +1,11 @@
 //! `GET /v1/reports`.
 
+use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
 use time::OffsetDateTime;
+use unslide_model::GroupRef;
+use unslide_store::Uuid;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
 
 /// Longer filters match nothing that is stored.
@@ -45,10 +48,11 @@ pub struct ReportQuery {
     pub os_version: Option<String>,
     /// A frame refers to the image with this debug id.
     pub debug_id: Option<String>,
-    /// The only group (id) to list.
+    /// The only group to list: its id or its short id.
+    #[param(example = "SHOP-1A2B")]
     pub group: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
-    /// crash, in any case. If more than 10,000 groups match, those that were seen last count.
+    /// crash, in any case, or is the id or short id of the group. If more than 10,000 groups match, those that were seen last count.
     #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
     /// Entries a page, 1 to 500; 50 if absent.
@@ -91,7 +95,8 @@ pub async fn list_reports(
     Query(query): Query<ReportQuery>,
 ) -> Result<Json<ReportListPage>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = build_filter(&access, query)?;
+    let group = read_group(&storage, &access, query.group.as_deref()).await?;
+    let filter = build_filter(&access, query, group)?;
     let list = List::for_operation(access.tenant(), "list_reports", &filter);
     let after = page.read_cursor(list, |position| position.parse().ok())?;
     let limit = page.check_limit()?;
@@ -110,12 +115,33 @@ pub async fn read_report_total(
     access: &Access<ReportsRead>,
     query: ReportQuery,
 ) -> Result<Option<ReportTotal>, Problem> {
-    let filter = build_filter(access, query)?;
+    let group = read_group(storage, access, query.group.as_deref()).await?;
+    let filter = build_filter(access, query, group)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     Ok(reports::read_total(&mut tx, &filter).await?)
 }
 
-fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {
+/// Returns the group of the parameter `group`.
+async fn read_group(
+    storage: &Storage,
+    access: &Access<ReportsRead>,
+    text: Option<&str>,
+) -> Result<Option<Uuid>, Problem> {
+    match text.map(|text| parse_parameter("group", text)).transpose()? {
+        None => Ok(None),
+        Some(GroupRef::Id(id)) => Ok(Some(id)),
+        Some(named) => {
+            let mut tx = storage.tenant(access.tenant()).await?;
+            resolve_filter(&mut tx, &named).await.map(Some)
+        }
+    }
+}
+
+fn build_filter(
+    access: &Access<ReportsRead>,
+    query: ReportQuery,
+    group: Option<Uuid>,
+) -> Result<ReportFilter, Problem> {
     let filter = ReportFilter {
         app: access.restrict_app(query.app)?,
         version: query.version,
@@ -130,7 +156,7 @@ fn build_filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Repo
         model: query.model,
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
-        group: query.group.as_deref().map(|text| parse_parameter("group", text)).transpose()?,
+        group,
         text: search_text(query.q)?,
     };
     if let Some(status) = &filter.status

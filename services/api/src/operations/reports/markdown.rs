@@ -1,7 +1,7 @@
 //! A stored report as Markdown, with the statistics of its group.
 
 use crate::http::answers::ReservedAnswer;
-use crate::operations::groups::markdown::write_group;
+use crate::operations::groups::markdown::{group_heading, page_link, push_console_link, write_group};
 use crate::operations::groups::reference::load_group;
 use crate::operations::prelude::*;
 use crate::reports::source_lines::source_lines_for_page;
@@ -9,7 +9,7 @@ use crate::reports::sources::SourceScope;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::Response;
 use time::format_description::well_known::Rfc3339;
-use unslide_report::markdown::{MarkdownDocument, write_report};
+use unslide_report::markdown::{MarkdownDocument, MarkdownStyle, report_heading, write_report};
 use unslide_store::queries::report::FoundReport;
 
 /// Returns a report with its group. The group changes without a new revision, so the answer has no `ETag`.
@@ -21,6 +21,7 @@ pub async fn answer_markdown(
     access: &Access<ReportsRead>,
     found: FoundReport,
     mut body: StoredBody,
+    style: MarkdownStyle,
 ) -> Result<Response, Problem> {
     let group = match found.listed.group {
         Some(id) => match load_group(&symbolication.storage, access, id).await {
@@ -37,16 +38,23 @@ pub async fn answer_markdown(
     )
     .await;
     let now = symbolication.storage.clock.now();
+    let link = page_link(symbolication, &format!("/console/reports/{}", found.listed.report_id));
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
         let report = stored_body::read_report(&json)?;
-        let mut out = MarkdownDocument::with_title(&format!("Report {}", report.id));
+        let title = match &group {
+            Some(found) => group_heading(&found.group),
+            None => report_heading(&report),
+        };
+        let mut out = MarkdownDocument::with_title(&title, style);
+        push_console_link(link, &mut out);
         let listed = &found.listed;
         let received = listed.received_at.format(&Rfc3339).unwrap_or_default();
-        out.push_paragraph(&format!(
-            "Revision {}, received {received}, symbolication {}. [report {}]",
-            listed.revision, listed.status, report.id
-        ));
+        let about = format!(
+            "Report {}, revision {}, received {received}, symbolication {}.",
+            report.id, listed.revision, listed.status
+        );
+        out.push_sentence(&about, &format!("report {}", report.id));
         write_report(&report, &lines, &mut out);
         if let Some(group) = &group {
             write_group(group, now, &mut out);

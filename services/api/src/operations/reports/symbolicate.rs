@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use unslide_model::TenantId;
+use unslide_report::markdown::{MarkdownStyle, markdown_report};
 use unslide_report::reader::ReportDocument;
 use unslide_report::{ReadError, ReadLimits, Report};
 use unslide_runtime::job_bytes;
@@ -165,7 +166,7 @@ impl DocumentRequest {
             }
             Representation::Markdown => {
                 let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
-                unslide_report::markdown::markdown_report(&report).into_bytes()
+                markdown_report(&report, MarkdownStyle::Plain).into_bytes()
             }
         };
         Ok(DocumentAnswer { bytes, media_type: self.form.answer_type(document.is_json()) })

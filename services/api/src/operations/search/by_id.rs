@@ -1,21 +1,20 @@
 //! The one entry that has an id.
 
 use super::matches::{SearchMatch, page_path};
+use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::operations::symbols::sees_symbols;
 use crate::panels::Panels;
 use crate::panels::{PanelSlot, SearchedId, collect_panels};
-use unslide_model::short_id::normalize_short_id;
-use unslide_model::{DebugId, ReportId, Scope};
-use unslide_store::groups::find_short_ids;
+use unslide_model::{DebugId, GroupRef, ReportId, Scope, strip_page_address};
 use unslide_store::queries::reports::{self, ReportFilter};
 use unslide_store::queries::{groups, report};
 use unslide_store::{TenantTx, Uuid, symbols, uploads};
 
 /// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle
-/// brackets that Apple's logs put around debug ids.
+/// brackets that Apple's logs put around debug ids, or at the end of the address of a page.
 pub fn read_id(text: &str) -> Option<Uuid> {
-    let text = text.trim();
+    let text = strip_page_address(text);
     let text = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
     let digits: String = text.chars().filter(|character| *character != '-').collect();
     let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -62,7 +61,7 @@ pub async fn find_by_id(
     Ok((!found.reports.is_empty()).then(|| SearchMatch::by_id("image", image, page)))
 }
 
-/// Finds the group with a short id, such as `SHOP-1A2B`.
+/// Finds the group with a short id, such as `SHOP-1A2B`, or with the address of its page.
 ///
 /// # Errors
 /// The database fails.
@@ -71,8 +70,8 @@ pub async fn find_by_short_id(
     app: Option<&str>,
     text: &str,
 ) -> Result<Option<SearchMatch>, Problem> {
-    let Some(name) = normalize_short_id(text) else { return Ok(None) };
-    let Some(id) = find_short_ids(tx, &[name]).await?.first().copied().flatten() else { return Ok(None) };
+    let Ok(named @ GroupRef::ShortId(_)) = text.parse() else { return Ok(None) };
+    let id = resolve_filter(tx, &named).await?;
     // A replaced group leads to the new one.
     let group = groups::find_group(tx, id, app).await?;
     Ok(group.map(|group| SearchMatch::from_group(&group, "id")))
@@ -115,6 +114,7 @@ mod tests {
             "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
             "0F1E2D3C4B5A69788796A5B4C3D2E1F0",
             "<0f1e2d3c4b5a69788796a5b4c3d2e1f0>",
+            "https://crashes.example.com/console/reports/0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0?variant=1",
         ] {
             assert_eq!(read_id(text), Some(id), "{text}");
         }

@@ -47,8 +47,7 @@ fn actions(
     let (payment, cart) = (payment?, cart?);
     let settings = json!({"app": CAFE, "source_root": "/Users/ci/Cafe",
                           "source_url": "https://git.example.com/cafe/blob/v{version}/{path}#L{line}"});
-    let comment =
-        json!({"text": "The share of a discount was divided by zero. Mended with the next release."});
+    let comment = json!({"text": "A total that overflows stops the app. Mended with the next release."});
     Ok([
         (Method::PUT, "/v1/app-settings".to_owned(), settings),
         rule("New bugs of the Cafe", "new_group"),
