@@ -2,11 +2,11 @@
 
 use super::comment::{NewGroupComment, check_comment};
 use super::reference::resolve_group;
-use unslide_model::GroupRef;
 use super::{Author, check_updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
+use unslide_model::GroupRef;
 use unslide_store::groups::{self, GroupUpdate};
 use unslide_store::{Uuid, audit};
 
