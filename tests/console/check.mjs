@@ -376,7 +376,7 @@ async function work(page) {
   await page.getByRole("button", { name: "Resolve" }).waitFor();
   await page.getByLabel("Comment").fill("It is the cart.");
   await page.getByRole("button", { name: "Comment" }).click();
-  await page.getByText("It is the cart.").waitFor();
+  await page.locator("p.comment", { hasText: "It is the cart." }).waitFor();
   await page.getByText("Merge groups into this one…").click();
   await page.getByLabel("Ids or addresses").fill(base + other);
   await page.getByRole("button", { name: "Merge" }).click();

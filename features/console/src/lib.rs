@@ -66,7 +66,7 @@ fn build_pages() -> Router<Api> {
         .route("/console/reports/{id}/threads/{position}", get(report::render_thread))
         .route("/console/sessions/{id}", get(app_session::render_page))
         .route("/console/versions", get(versions::render_page))
-        .route(version::VERSION_PAGE, get(version::render_page))
+        .route(versions::VERSION_PAGE, get(version::render_page))
         .route("/console/symbols", get(symbols::render_page))
         .route("/console/dead-letters", get(dead_letters::render_page))
         .route("/console/dead-letters/{id}", get(dead_letter::render_page))

@@ -27,7 +27,7 @@ pub struct ErasureArguments {
 }
 
 /// A request for an erasure.
-pub struct ErasureRequest<'r> {
+pub struct SentErasure<'r> {
     /// Path of the operation.
     pub path: &'r str,
     /// The body of the request, an object.
@@ -43,7 +43,7 @@ pub struct ErasureRequest<'r> {
 pub async fn run_erasure(
     client: &Client,
     arguments: &ErasureArguments,
-    mut request: ErasureRequest<'_>,
+    mut request: SentErasure<'_>,
     reload: impl AsyncFn(&str) -> Result<Value, BoxError>,
 ) -> Outcome {
     if arguments.dry_run {

@@ -31,7 +31,7 @@ pub use api::{
 pub use command::{SwitchPosition, block_on, run_switch};
 pub use configured::Configured;
 pub use entry_id::parse_entry_id;
-pub use erasure::{ErasureArguments, ErasureRequest, describe_removed, run_erasure};
+pub use erasure::{ErasureArguments, SentErasure, describe_removed, run_erasure};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, DemoSymbols, FeatureCommand};

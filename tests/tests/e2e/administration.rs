@@ -278,7 +278,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     fails(&installation, 5, &["dead-letter", "show", &letter], &["403"]);
     fails(
         &installation,
-        1,
+        2,
         &["dead-letter", "show", NO_KEY, "--api-key", &admin],
         &["not the id of a dead letter"],
     );

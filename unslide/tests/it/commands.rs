@@ -131,7 +131,7 @@ fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
             &["key", "create", "--tenant", "acme", "--scope", "operator", "--expires", "soon"],
             ["--expires", "90m"],
         ),
-        (&["dead-letter", "list", "--api-key", "x", "--from", "yesterday"], ["--from", "90m"]),
+        (&["dead-letter", "list", "--api-key", "x", "--from", "someday"], ["--from", "90m"]),
         (&["dead-letter", "replay", id, "--api-key", "x", "--dry-run"], ["cannot be used", "--dry-run"]),
         (&["reprocess", "--api-key", "x", "--from", "soon"], ["--from", "90m"]),
         (&["audit", "--from", "2h", "--tenant", "-"], ["--tenant", "2 to 40"]),

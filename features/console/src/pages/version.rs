@@ -2,7 +2,7 @@
 
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
-use crate::pages::versions::{VERSIONS_PAGE, format_symbolicated};
+use crate::pages::versions::{VERSION_PAGE, VERSIONS_PAGE, format_symbolicated};
 use crate::prelude::*;
 use time::Duration;
 use unslide_api::feature::panels::{PanelSection, PanelSlot, Panels, VersionPageScope, collect_panels};
@@ -15,7 +15,6 @@ use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::queries::trends;
 use unslide_store::queries::versions::{VersionSummary, find_version};
 
-pub const VERSION_PAGE: &str = "/console/version";
 /// Maximum number of groups in each list.
 const GROUPS_LIMIT: u32 = 20;
 /// Maximum number of growing groups, and of images.
@@ -71,11 +70,6 @@ impl VersionPage {
         let counted = [("fatal", is_fatal.then_some("true")), ("counted", Some("true"))];
         build_link("/console/reports", &[&own[..], &counted].concat())
     }
-}
-
-/// Returns the path of the page of a version.
-pub fn version_path(app: &str, version: &str) -> String {
-    build_link(VERSION_PAGE, &[("app", Some(app)), ("version", Some(version))])
 }
 
 pub async fn render_page(

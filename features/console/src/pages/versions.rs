@@ -1,7 +1,6 @@
 //! `/console/versions`: the health of an app's versions.
 
 use crate::pages::lists::{self, ListLink};
-use crate::pages::version::version_path;
 use crate::prelude::*;
 use unslide_api::feature::lists::Lists;
 use unslide_api::feature::operation::PageQuery;
@@ -13,6 +12,8 @@ use unslide_site::{FilterBar, app_select};
 use unslide_store::queries::versions::VersionSummary;
 
 pub const VERSIONS_PAGE: &str = "/console/versions";
+/// The page of one version.
+pub const VERSION_PAGE: &str = "/console/version";
 /// Maximum number of images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
@@ -108,6 +109,11 @@ fn find_cell<'s>(column: &'s PanelSection, version: &str) -> Option<&'s PanelRow
 /// Returns the explanation of a column's heading.
 fn describe_column(column: &PanelSection) -> &'static str {
     column.table.as_ref().map_or("", |table| table.caption)
+}
+
+/// Returns the path of the page of a version.
+fn version_path(app: &str, version: &str) -> String {
+    build_link(VERSION_PAGE, &[("app", Some(app)), ("version", Some(version))])
 }
 
 pub fn format_symbolicated(version: &VersionSummary) -> String {

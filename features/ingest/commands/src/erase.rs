@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use unslide_cli::listing::item_text;
 use unslide_cli::{
-    ApiServer, Client, CommandError, ErasureArguments, ErasureRequest, Outcome, block_on, run_erasure,
+    ApiServer, Client, CommandError, ErasureArguments, Outcome, SentErasure, block_on, run_erasure,
 };
 use unslide_model::{Clock, Moment, SystemClock};
 
@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .as_deref()
             .map_or_else(String::new, |version| format!(" of version {version}"));
         let path = format!("/v1/public-keys/{id}");
-        let request = ErasureRequest {
+        let request = SentErasure {
             path: &format!("{path}/erasures"),
             body: json!({"from": from, "to": to, "version": arguments.app_version}),
             question: &format!(

@@ -4,7 +4,7 @@ use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::json;
 use unslide_cli::listing::{Listing, item_text};
 use unslide_cli::{
-    ApiServer, Client, ClientFeature, ErasureArguments, ErasureRequest, FeatureCommand, Outcome, block_on,
+    ApiServer, Client, ClientFeature, ErasureArguments, FeatureCommand, Outcome, SentErasure, block_on,
     describe_removed, run_erasure,
 };
 
@@ -14,7 +14,7 @@ pub const FEATURE: ClientFeature = ClientFeature {
     ..ClientFeature::new("person-erasure")
 };
 
-const PATH: &str = "/v1/person-erasures";
+const ERASURES_PATH: &str = "/v1/person-erasures";
 /// Entries of the list of erasures.
 const LIST_ENTRIES: usize = 50;
 
@@ -73,18 +73,18 @@ fn run(matches: &ArgMatches) -> Outcome {
 }
 
 async fn erase(client: &Client, arguments: &Arguments, kind: &str, id: &str) -> Outcome {
-    let request = ErasureRequest {
-        path: PATH,
+    let request = SentErasure {
+        path: ERASURES_PATH,
         body: json!({ "kind": kind, "id": id }),
         question: &format!("This erases everything of the {kind} {id}."),
     };
-    let reload = async |id: &str| Ok(client.get(&format!("{PATH}/{id}")).await?);
+    let reload = async |id: &str| Ok(client.get(&format!("{ERASURES_PATH}/{id}")).await?);
     run_erasure(client, &arguments.erasure, request, reload).await
 }
 
 async fn list_erasures(client: &Client, as_json: bool) -> Outcome {
     let listing = Listing {
-        path: PATH,
+        path: ERASURES_PATH,
         query: Vec::new(),
         limit: LIST_ENTRIES,
         head: &["ID", "KIND", "REQUESTED", "STATE", "REMOVED", "PERSON"],
