@@ -137,7 +137,7 @@ async fn lists_and_merges_take_short_ids_and_addresses() {
     let browser = Browser::signed_in(&world, &key).await;
     let sent =
         browser.post(&format!("/console/groups/{id}/merge"), encode_form(&[("group", &address)])).await;
-    assert_eq!(redirect_location(&sent), format!("/console/groups/{id}"), "{}", sent.text);
+    assert_eq!(redirect_location(&sent), format!("/console/groups/{id}#activity"), "{}", sent.text);
     assert_eq!(world.get("/v1/groups", &key).await.expect_status(200)["items"].as_array().unwrap().len(), 1);
     world.stop().await;
 }

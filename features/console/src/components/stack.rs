@@ -342,6 +342,7 @@ pub fn frame_status(status: &str, approximate: bool) -> (&'static str, &'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_model::DebugId;
 
     fn frame(index: usize, system: bool) -> FrameView {
         let image = Some(if system { "UIKitCore" } else { "Shop" }.to_owned());
@@ -480,8 +481,10 @@ mod tests {
     #[test]
     fn only_an_app_image_has_a_command() {
         let links = SourceLinks::default();
-        assert!(build_line(&frame(0, false), 0, None, &links).command.is_some());
-        assert!(build_line(&frame(0, true), 0, None, &links).command.is_none());
+        let known = |system| FrameView { debug_id: Some(DebugId([7; 16])), ..frame(0, system) };
+        assert!(build_line(&known(false), 0, None, &links).command.is_some());
+        assert!(build_line(&known(true), 0, None, &links).command.is_none());
+        assert!(build_line(&frame(0, false), 0, None, &links).command.is_none(), "no UUID to look for");
         let explained = build_line(&frame(3, false), 2, Some("/a?variant=1"), &links).explain;
         assert_eq!(explained.as_deref(), Some("/a?variant=1&thread=2#frame-3"));
     }

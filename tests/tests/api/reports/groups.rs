@@ -88,7 +88,7 @@ async fn groups_of_a_version_are_ranked_and_counted_by_its_reports() {
     for (page, words) in [
         ("/console/groups?version=2.0&sort=reports", "of 4 ·"),
         ("/console/groups?version=2.0&days=7", "of 4 ·"),
-        ("/console/groups?new_in=2.0", "new in 2.0"),
+        ("/console/groups?new_in=2.0", "new or back in 2.0"),
     ] {
         assert!(browser.fetch_page(page).await.contains(words), "{page}");
     }
