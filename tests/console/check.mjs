@@ -513,7 +513,7 @@ async function endedSession(page) {
     await page.context().addCookies(cookies);
     if (!done) continue;
     await Promise.all([page.waitForEvent("load"), form.getByRole("button", { name: button, exact: true }).click()]);
-    await page.getByText(done).waitFor();
+    await page.locator("p.comment", { hasText: done }).waitFor();
   }
 }
 
