@@ -24,7 +24,8 @@ FENCE = re.compile(r"^( *)```(sh|yaml|ruby) (run|upload)((?: [\w-]+)*)$")
 BLOCK_SECONDS = 180
 START_SECONDS = 120
 TENANT = "acme"
-SCOPES = "symbols:write,symbols:read,reports:write"
+# Those of a pipeline, and of the person who makes its key.
+SCOPES = "symbols:write,symbols:read,reports:write,tenant:admin"
 
 
 class Block:
@@ -148,7 +149,7 @@ def environment(server, client_folder, folder):
     programs = [os.path.dirname(server.program)]
     programs += [os.path.join(client_folder, *parts) for parts in (["bin"], ["sentry-3", "bin"], ["node_modules", ".bin"])]
     return {
-        "PATH": os.pathsep.join([*programs, os.environ["PATH"]]), "UNSLIDE_CONFIG": server.facts["config"],
+        "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
         "UNSLIDE_URL": server.url, "UNSLIDE_API_KEY": server.key,
         "CONFIGURATION": "Release", "DWARF_DSYM_FOLDER_PATH": os.path.join(build, "dSYMs"),
         "CI_ARCHIVE_PATH": os.path.join(build, "Shop.xcarchive"), "DSYM_OUTPUT_PATH": os.path.join(folder, "fastlane", "Shop.app.dSYM.zip"),
