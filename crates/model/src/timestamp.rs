@@ -11,6 +11,12 @@ pub fn to_storable(at: OffsetDateTime) -> Option<OffsetDateTime> {
     at.checked_to_offset(UtcOffset::UTC).filter(|at| (1..=9_999).contains(&at.year()))
 }
 
+/// Returns the beginning of the hour (UTC) of a time.
+#[must_use]
+pub fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
+    at.checked_to_offset(UtcOffset::UTC).unwrap_or(at).truncate_to_hour()
+}
+
 /// Reads an optional time (RFC 3339) from a client's JSON.
 ///
 /// # Errors
@@ -37,6 +43,13 @@ pub fn from_millis(millis: i64) -> Option<OffsetDateTime> {
 mod tests {
     use super::*;
     use time::macros::datetime;
+
+    #[test]
+    fn an_hour_begins_in_utc() {
+        let at = datetime!(2026-11-20 12:29:59.9 +02:00);
+        assert_eq!(begin_of_hour(at), datetime!(2026-11-20 10:00 UTC));
+        assert_eq!(begin_of_hour(datetime!(-9999-01-01 0:30 +05:00)).minute(), 0);
+    }
 
     #[test]
     fn only_times_that_postgres_holds_are_taken() {

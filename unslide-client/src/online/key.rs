@@ -274,15 +274,22 @@ async fn revoke_key(arguments: &RevokeArguments) -> Outcome {
     confirm_action(&format!("This revokes the key {id}{made}. It cannot be undone."), arguments.yes)?;
     let revoked: Value =
         client.delete_and_read(&format!("{path}/{id}?cascade={}", arguments.cascade)).await?;
-    let (with, left) = (&revoked["descendants_revoked"], &revoked["descendants_in_force"]);
-    match (arguments.cascade, left.as_u64().unwrap_or(0)) {
-        (true, _) => say!("revoked, with {with} keys that descend from it"),
-        (false, 0) => say!("revoked"),
-        (false, left) => {
-            say!("revoked; {left} keys that descend from it are in force: --cascade revokes them");
+    let number = |member: &str| revoked[member].as_u64().unwrap_or(0);
+    let descendants = (number("descendants_revoked"), number("descendants_in_force"));
+    say!("{}", describe_revoked(arguments.cascade, descendants));
+    Ok(Exit::Ready)
+}
+
+/// Describes what a revocation did: how many keys that descend from the key it revoked, and how many are in force.
+#[must_use]
+pub fn describe_revoked(is_cascade: bool, descendants: (u64, u64)) -> String {
+    match (is_cascade, descendants) {
+        (true, (revoked, _)) => format!("revoked, with {revoked} keys that descend from it"),
+        (false, (_, 0)) => "revoked".to_owned(),
+        (false, (_, left)) => {
+            format!("revoked; {left} keys that descend from it are in force: --cascade revokes them")
         }
     }
-    Ok(Exit::Ready)
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use crate::servers::tenant::{check_tenant, with_database};
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_cli::confirm_action;
-use unslide_client::key::{Command, CreateArguments, ListArguments, RevokeArguments, ShowArguments};
+use unslide_client::key::{
+    Command, CreateArguments, ListArguments, RevokeArguments, ShowArguments, describe_revoked,
+};
 use unslide_feature::collect_key_kinds;
 use unslide_model::{KeyPreset, Moment, Scope, TenantId};
 use unslide_store::accounts::create_key_of_kind;
@@ -271,13 +273,7 @@ async fn revoke_api_key(
     let in_force = keys::count_made(&mut tx, id, None).await?;
     let left = if cascade { keys::list_left(&mut tx, id).await? } else { Vec::new() };
     tx.commit().await?;
-    match (cascade, in_force) {
-        (true, _) => say!("revoked, with {revoked} keys that descend from it"),
-        (false, 0) => say!("revoked"),
-        (false, _) => {
-            say!("revoked; {in_force} keys that descend from it are in force: --cascade revokes them");
-        }
-    }
+    say!("{}", describe_revoked(cascade, (revoked, in_force)));
     for change in left {
         let more = if change.more > 0 { format!(" and {} more", change.more) } else { String::new() };
         say!("stays: {} of {}{more}", change.action, change.subjects.join(", "));

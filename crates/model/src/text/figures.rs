@@ -39,6 +39,12 @@ pub fn format_hundredths_of_percent(hundredths: u64) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
+/// Returns a fraction in percent with two decimals, such as `99.96 %`: all of it only for 1 itself.
+#[must_use]
+pub fn format_fraction(fraction: f64) -> String {
+    format_hundredths_of_percent(round_fraction_below_whole(fraction, 10_000))
+}
+
 /// Rounds half up. A product within a rounding error below the tie counts as the tie: as a double, 1.005 is
 /// 1.00499999999999989.
 fn round_half_up(scaled: f64) -> f64 {
@@ -180,6 +186,7 @@ mod tests {
             [9_999, 10_000, 9_376, 0]
         );
         assert_eq!(format_hundredths_of_percent(9_906), "99.06 %");
+        assert_eq!([0.999_999_9, 1.0].map(format_fraction), ["99.99 %", "100.00 %"]);
     }
 
     #[test]

@@ -109,9 +109,7 @@ pub async fn find_listed(tx: &mut TenantTx, listed: &[ReportRow]) -> Result<Vec<
     .await?;
     let found = rows.into_iter().filter_map(|row| {
         let listed = listed.get(usize::try_from(row.place - 1).ok()?)?.clone();
-        let place = if row.inline { Ok(None) } else { row.frame.into_location(listed.received_at).map(Some) };
-        let PlaceRow { variants, size, analysis_switches, .. } = row;
-        Some(place.map(|place| FoundReport { listed, variants, size, place, analysis_switches }))
+        Some(row.stored.into_report(listed))
     });
     found.collect()
 }
@@ -119,6 +117,13 @@ pub async fn find_listed(tx: &mut TenantTx, listed: &[ReportRow]) -> Result<Vec<
 #[derive(FromRow)]
 struct PlaceRow {
     place: i64,
+    #[sqlx(flatten)]
+    stored: StoredColumns,
+}
+
+/// Where the body of a report is, and what its page says beside the columns of a list.
+#[derive(FromRow)]
+struct StoredColumns {
     #[sqlx(try_from = "U32")]
     variants: u32,
     #[sqlx(try_from = "U64")]
@@ -128,6 +133,14 @@ struct PlaceRow {
     analysis_switches: AnalysisSwitches,
     #[sqlx(flatten)]
     frame: FrameColumns,
+}
+
+impl StoredColumns {
+    fn into_report(self, listed: ReportRow) -> Result<FoundReport> {
+        let StoredColumns { variants, size, inline, analysis_switches, frame } = self;
+        let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
+        Ok(FoundReport { listed, variants, size, place, analysis_switches })
+    }
 }
 
 /// Returns a report by its id: the first that came with it, or another variant. `None` if there is no such
@@ -160,24 +173,13 @@ pub async fn find_report(
     .bind(to_row32(variant))
     .fetch_optional(connection)
     .await?;
-    let Some(Row { listed, variants, size, inline, analysis_switches, frame }) = row else {
-        return Ok(None);
-    };
-    let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
-    Ok(Some(FoundReport { listed, variants, size, place, analysis_switches }))
+    row.map(|row| row.stored.into_report(row.listed)).transpose()
 }
 
 #[derive(FromRow)]
 struct Row {
     #[sqlx(flatten)]
     listed: ReportRow,
-    #[sqlx(try_from = "U32")]
-    variants: u32,
-    #[sqlx(try_from = "U64")]
-    size: u64,
-    inline: bool,
-    #[sqlx(json)]
-    analysis_switches: AnalysisSwitches,
     #[sqlx(flatten)]
-    frame: FrameColumns,
+    stored: StoredColumns,
 }

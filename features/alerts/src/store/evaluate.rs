@@ -9,7 +9,7 @@ use super::rules::{AlertCondition, DueRule, read_schedule};
 use super::summary::summarize_apps;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
-use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_model::figures::{format_decimals, format_fraction};
 use unslide_store::watched_figures::find_figure_page;
 use unslide_store::{Result, TenantTx, Uuid};
 
@@ -212,7 +212,7 @@ async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCau
             cause: row.cause,
             headline: format!(
                 "Only {} of the sessions of {} {} are crash-free",
-                format_hundredths_of_percent(round_fraction_below_whole(row.share / 100.0, 10_000)),
+                format_fraction(row.share / 100.0),
                 row.app,
                 row.version
             ),

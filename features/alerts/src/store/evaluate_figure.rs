@@ -5,8 +5,9 @@ use super::figures::{FigureComparison, WatchedFigure, describe_target};
 use super::firings;
 use super::rule_table::read_figures;
 use super::rules::DueRule;
-use time::{Date, Duration, OffsetDateTime, Time, UtcOffset};
-use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::figures::{format_decimals, format_fraction};
+use unslide_model::timestamp::begin_of_hour;
 use unslide_store::watched_figures::{
     FigurePeriod, FigureQuery, MeasuredFigure, find_figure_page, measure_figure,
 };
@@ -126,8 +127,7 @@ fn compared_days(today: Date, days: u8) -> [FigurePeriod; 2] {
 
 /// Returns the hours of a figure up to the current one, and those up to the hour before; beside each as many before them.
 fn compared_hours(now: OffsetDateTime, hours: u8) -> [[FigurePeriod; 2]; 2] {
-    let (length, utc) = (Duration::hours(hours.into()), now.to_offset(UtcOffset::UTC));
-    let current = utc.replace_time(Time::from_hms(utc.hour(), 0, 0).unwrap_or(Time::MIDNIGHT));
+    let (length, current) = (Duration::hours(hours.into()), begin_of_hour(now));
     [current + Duration::HOUR, current].map(|to| {
         let from = to - length;
         [FigurePeriod::Hours(from, to), FigurePeriod::Hours(from - length, from)]
@@ -209,7 +209,7 @@ impl FigureText<'_> {
 /// Returns a value with its unit: a share as per cent.
 fn format_value(value: f64, unit: &str) -> String {
     match unit {
-        "1" => format_hundredths_of_percent(round_fraction_below_whole(value, 10_000)),
+        "1" => format_fraction(value),
         unit => format!("{} {unit}", format_decimals(value, 1)).trim_end().to_owned(),
     }
 }

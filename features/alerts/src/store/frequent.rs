@@ -5,7 +5,8 @@ use super::firings::format_minute;
 use super::rules::{AlertCondition, DueRule};
 use std::collections::{BTreeMap, HashMap};
 use time::{Duration, OffsetDateTime};
-use unslide_model::figures::{format_decimals, format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_model::figures::{format_decimals, format_fraction};
+use unslide_model::timestamp::begin_of_hour;
 use unslide_store::sessions::{AppHours, list_hours};
 use unslide_store::{Result, TenantTx, Uuid};
 
@@ -107,8 +108,7 @@ impl FrequentGroup {
     fn cause(&self, level: &Level, detail: &str) -> AlertCause {
         let share = match level {
             Level::Share(millionths) => {
-                let share = round_fraction_below_whole(millionths / 1e6, 10_000);
-                format!(", {} of its sessions", format_hundredths_of_percent(share))
+                format!(", {} of its sessions", format_fraction(millionths / 1e6))
             }
             Level::Reports(_) => String::new(),
         };
@@ -159,7 +159,7 @@ fn judge_growth(group: &FrequentGroup, usual: Option<f64>, threshold: f64) -> Op
 #[expect(clippy::cast_precision_loss, reason = "a count of reports")]
 async fn list_groups(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<FrequentGroup>> {
     let (connection, tenant, now) = tx.parts();
-    let this_hour = now.to_offset(time::UtcOffset::UTC).truncate_to_hour();
+    let this_hour = begin_of_hour(now);
     let first = this_hour - Duration::HOUR;
     let rows = sqlx::query!(
         r#"SELECT t.id, t.app, t.title, t.culprit, t.last_version, n.hour AS "hour!", n.reports AS "reports!"
@@ -173,7 +173,7 @@ async fn list_groups(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<FrequentGr
            ORDER BY n.reports DESC, t.id LIMIT $6"#,
         tenant,
         rule.app,
-        first.max(rule.created_at.to_offset(time::UtcOffset::UTC).truncate_to_hour()),
+        first.max(begin_of_hour(rule.created_at)),
         this_hour,
         i64::from(rule.least_reports),
         GROUPS_LIMIT

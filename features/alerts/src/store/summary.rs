@@ -2,8 +2,8 @@
 
 use super::events::{AlertCause, page_path};
 use super::rules::{DueRule, SummarySchedule};
-use time::{Date, Duration, OffsetDateTime, Time};
-use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
+use time::{Date, Duration, OffsetDateTime};
+use unslide_model::figures::format_fraction;
 use unslide_store::watched_figures::{FigurePeriod, FigureQuery, MeasuredFigure, measure_figure};
 use unslide_store::{Result, Store, TenantTx};
 
@@ -33,8 +33,7 @@ impl Days {
     }
 
     fn bounds(self) -> (OffsetDateTime, OffsetDateTime) {
-        let begin = |day: Date| day.with_time(Time::MIDNIGHT).assume_utc();
-        (begin(self.0), begin(self.1))
+        (self.0.midnight().assume_utc(), self.1.midnight().assume_utc())
     }
 }
 
@@ -124,7 +123,7 @@ async fn summarize_app(tx: &mut TenantTx, app: &str, days: Days, day: Date) -> R
         return Ok(None);
     }
     let figure = match &crash_free {
-        Some(measured) => format!("{} of sessions without a crash", percent(measured.value)),
+        Some(measured) => format!("{} of sessions without a crash", format_fraction(measured.value)),
         None => format!("{crashes} crashes"),
     };
     let period = if days.1 - days.0 > Duration::DAY { "7 days" } else { "a day" };
@@ -138,16 +137,12 @@ async fn summarize_app(tx: &mut TenantTx, app: &str, days: Days, day: Date) -> R
     }))
 }
 
-fn percent(share: f64) -> String {
-    format_hundredths_of_percent(round_fraction_below_whole(share, 10_000))
-}
-
 /// Describes how a share changed.
 fn describe_change(measured: &MeasuredFigure) -> String {
     match measured.before {
         None => "There is nothing to compare it with".to_owned(),
-        Some(before) if measured.is_worse => format!("Worse than before, {}", percent(before)),
-        Some(before) => format!("Before, {}: no worse by more than chance explains", percent(before)),
+        Some(before) if measured.is_worse => format!("Worse than before, {}", format_fraction(before)),
+        Some(before) => format!("Before, {}: no worse by more than chance explains", format_fraction(before)),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::prelude::*;
 use crate::store::figures::watched::{FigurePoint, list_points};
-use crate::store::hours::{HOURS_RETENTION, begin_of_hour};
+use crate::store::hours::HOURS_RETENTION;
 use time::{Date, Duration, OffsetDateTime};
+use unslide_model::timestamp::begin_of_hour;
 use unslide_store::watched_figures::{FigurePeriod, FigureQuery};
 
 /// Days of a figure by day.

@@ -13,7 +13,7 @@ use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, Versi
 use crate::store::figures::watched::FIGURE_PATH;
 use crate::store::{figures, measured_apps};
 use time::Date;
-use unslide_model::figures::{format_hundredths_of_percent, round_fraction_below_whole};
+use unslide_model::figures::format_fraction;
 use unslide_report::device_models::name_with_code;
 use unslide_site::{BarSelect, app_select, bytes, grouped};
 use unslide_store::app_signals::{self, DroppedSignal};
@@ -207,9 +207,7 @@ fn line(figure: &SignalFigure) -> HealthCellLine {
 /// Formats a value in its unit. A share without crashes is never rounded up to all of it.
 fn format_figure(figure: &SignalFigure, value: f64) -> String {
     match (figure.unit, figure.signal) {
-        ("1", "crash_free_sessions" | "crash_free_users") => {
-            format_hundredths_of_percent(round_fraction_below_whole(value, 10_000))
-        }
+        ("1", "crash_free_sessions" | "crash_free_users") => format_fraction(value),
         ("1", _) => format_share(value),
         (unit, _) => format_value(unit, value),
     }

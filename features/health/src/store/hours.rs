@@ -1,19 +1,12 @@
 //! Counts by hour, which are kept for 48 hours beside those of days: rules watch them, and the console shows them.
 
-use time::{Duration, OffsetDateTime, Time, UtcOffset};
+use time::{Duration, OffsetDateTime};
+use unslide_model::timestamp::begin_of_hour;
 
 /// How long hours count.
 pub const HOURS_RETENTION: Duration = Duration::hours(48);
 /// Time after which rows are deleted: no hour that counts loses some of its rows.
 pub(super) const ROWS_RETENTION: Duration = Duration::hours(50);
-
-/// Returns the beginning of the hour of a time.
-#[must_use]
-pub fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
-    let utc = at.checked_to_offset(UtcOffset::UTC).unwrap_or(at);
-    let hour = Time::from_hms(utc.hour(), 0, 0).unwrap_or(Time::MIDNIGHT);
-    utc.replace_time(hour)
-}
 
 /// Returns the hour that an event of this time counts for; `None` if the hour is not kept any more, or too far ahead.
 pub(super) fn counted_hour(at: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
@@ -39,6 +32,5 @@ mod tests {
         ] {
             assert_eq!(counted_hour(at, now), hour, "{at}");
         }
-        assert_eq!(begin_of_hour(datetime!(-9999-01-01 0:30 +05:00)).minute(), 0);
     }
 }

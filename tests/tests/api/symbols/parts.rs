@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner, Scope};
 use unslide_store::Uuid;
-use unslide_store::partial::{self, Completion};
+use unslide_store::partial::{self, Completion, Partial};
 use unslide_store::tenants::QuotaLimits;
 
 const PART: usize = 5 << 20;
@@ -42,6 +42,17 @@ impl World {
 
     async fn complete(&self, key: &str, id: &str) -> crate::world::Answer {
         self.post(&format!("/v1/symbols/uploads/{id}/complete"), key, "").await
+    }
+
+    /// Begins an upload of one part for `acme` and sends the part. Returns the upload.
+    async fn fill(&self, key: &str, file: &[u8]) -> (String, Owner, Partial) {
+        let id = id(&self.begin(key, file).await);
+        self.part(key, &id, 1, file).await.expect_status(204);
+        let owner = Owner::Tenant(tenant_id("acme"));
+        let mut tx = self.store.owner(&owner).await.unwrap();
+        let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
+        tx.rollback().await.unwrap();
+        (id, owner, open)
     }
 
     async fn partials(&self) -> i64 {
@@ -238,13 +249,9 @@ async fn the_limit_counts_when_an_upload_is_completed() {
 #[tokio::test]
 async fn a_completion_that_was_cut_off_is_found_by_the_next() {
     let world = World::start().await;
-    let key = world.create_master_key("acme").await;
-    let file = mach_o(1_000);
-    let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect_status(204);
-    let owner = Owner::Tenant(tenant_id("acme"));
+    let (key, file) = (world.create_master_key("acme").await, mach_o(1_000));
+    let (id, owner, open) = world.fill(&key, &file).await;
     let mut tx = world.store.owner(&owner).await.unwrap();
-    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
     let tags: Vec<String> =
         partial::list_parts(&mut tx, open.id).await.unwrap().into_iter().map(|part| part.etag).collect();
     tx.rollback().await.unwrap();
@@ -284,13 +291,9 @@ async fn an_upload_without_a_new_part_is_given_up() {
 #[tokio::test]
 async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
     let world = World::start().await;
-    let key = world.create_master_key("acme").await;
-    let file = mach_o(1_000);
-    let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect_status(204);
-    let owner = Owner::Tenant(tenant_id("acme"));
+    let (key, file) = (world.create_master_key("acme").await, mach_o(1_000));
+    let (id, owner, open) = world.fill(&key, &file).await;
     let mut tx = world.store.owner(&owner).await.unwrap();
-    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(partial::reserve_completion(&mut tx, open.id).await.unwrap(), Some(Completion::First));
     tx.commit().await.unwrap();
     // As where the other one has taken the parts, and its file is not there yet.
@@ -316,14 +319,8 @@ async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
 #[tokio::test]
 async fn a_file_that_object_storage_makes_for_long_is_waited_for() {
     let world = World::start().await;
-    let key = world.create_master_key("acme").await;
-    let file = mach_o(1_000);
-    let id = id(&world.begin(&key, &file).await);
-    world.part(&key, &id, 1, &file).await.expect_status(204);
-    let owner = Owner::Tenant(tenant_id("acme"));
-    let mut tx = world.store.owner(&owner).await.unwrap();
-    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
-    tx.rollback().await.unwrap();
+    let (key, file) = (world.create_master_key("acme").await, mach_o(1_000));
+    let (id, owner, open) = world.fill(&key, &file).await;
     let (bucket, object) = (world.bucket().await, keys::for_upload(owner.own(open.id)));
     bucket.abort_parts(&object, &open.multipart_id).await.unwrap();
     world.complete(&key, &id).await.expect_problem(503, "unavailable");

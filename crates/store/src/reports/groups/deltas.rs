@@ -9,11 +9,11 @@ use super::sketches::DeviceSketches;
 use super::{GroupChange, hours, write};
 use crate::column::{TenantColumn, U64};
 use crate::number::{to_row, to_row32};
-use crate::reports::rollups::begin_of_hour;
 use crate::{Result, Store, TenantTx, Uuid};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
+use unslide_model::timestamp::begin_of_hour;
 
 /// The rows that one statement folds.
 const FOLD_PAGE_ROWS: u32 = 5_000;

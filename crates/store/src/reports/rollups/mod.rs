@@ -14,6 +14,7 @@ use hours::{HourDelta, HourKey};
 use sqlx::FromRow;
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
+use unslide_model::timestamp::begin_of_hour;
 
 /// Properties of a report by which it is counted.
 struct CountedReport<'r> {
@@ -46,11 +47,6 @@ impl Deltas {
         hour.reports += times;
         hour.fatal += times * i64::from(report.fatal);
     }
-}
-
-/// Returns the hour of a roll-up.
-pub(super) fn begin_of_hour(at: OffsetDateTime) -> OffsetDateTime {
-    at.to_offset(time::UtcOffset::UTC).truncate_to_hour()
 }
 
 /// Returns the day of a roll-up.

@@ -1,14 +1,13 @@
 //! `PATCH /v1/groups/{id}`.
 
-use super::reference::resolve_group;
-use super::{Author, check_updated, no_such_group, respond_with_group};
+use super::{Author, no_such_group, respond_with_group, update_as_author};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use axum::response::Response;
 use time::{Duration, OffsetDateTime};
 use unslide_model::GroupRef;
 use unslide_model::timestamp;
-use unslide_store::groups::{self, GroupStatus, GroupUpdate, IgnoreLimits};
+use unslide_store::groups::{GroupStatus, GroupUpdate, IgnoreLimits};
 use unslide_store::queries::groups::{ListedGroup, find_group};
 
 /// Maximum length of a version or a name, in bytes.
@@ -94,13 +93,8 @@ pub async fn change_as_author(
     patch: GroupPatch,
 ) -> Result<ListedGroup, Problem> {
     let update = check_patch(patch, storage.clock.now())?;
-    let key = author.key_id();
     let mut tx = storage.tenant(author.access.tenant()).await?;
-    let id = resolve_group(&mut tx, id).await?;
-    let id = check_updated(
-        groups::update_group(&mut tx, id, author.only_app(), author.as_actor(&key), &update).await?,
-        id,
-    )?;
+    let id = update_as_author(&mut tx, author, id, &update).await?;
     let group = find_group(&mut tx, id, author.only_app()).await?.ok_or_else(no_such_group)?;
     tx.commit().await?;
     Ok(group)

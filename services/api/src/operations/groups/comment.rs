@@ -1,7 +1,6 @@
 //! `POST /v1/groups/{id}/comments`.
 
-use super::reference::resolve_group;
-use super::{Author, check_updated};
+use super::{Author, update_as_author};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
@@ -65,11 +64,8 @@ pub async fn comment_as_author(
     let key = author.key_id();
     let actor = author.as_actor(&key);
     let mut tx = storage.tenant(author.access.tenant()).await?;
-    let id = resolve_group(&mut tx, id).await?;
-    let id = check_updated(
-        groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,
-        id,
-    )?;
+    // Only locks the group.
+    let id = update_as_author(&mut tx, author, id, &GroupUpdate::default()).await?;
     let comment = groups::add_comment(&mut tx, actor, id, &text).await?;
     tx.commit().await?;
     Ok(comment)

@@ -1,8 +1,7 @@
 //! `PATCH` and `DELETE /v1/groups/{id}/comments/{comment}`.
 
 use super::comment::{NewGroupComment, check_comment};
-use super::reference::resolve_group;
-use super::{Author, check_updated};
+use super::{Author, update_as_author};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
@@ -67,11 +66,8 @@ pub async fn edit_as_author(
     let key = author.key_id();
     let actor = author.as_actor(&key);
     let mut tx = storage.tenant(author.access.tenant()).await?;
-    let id = resolve_group(&mut tx, id).await?;
-    let id = check_updated(
-        groups::update_group(&mut tx, id, author.only_app(), actor, &GroupUpdate::default()).await?,
-        id,
-    )?;
+    // Only locks the group.
+    let id = update_as_author(&mut tx, author, id, &GroupUpdate::default()).await?;
     if !groups::change_comment(&mut tx, actor, id, comment, text.as_deref()).await? {
         return Err(Problem::new(Kind::NotFound, "the group has no such comment of this author"));
     }

@@ -18,9 +18,9 @@ pub mod split;
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use unslide_model::Scope;
-use unslide_store::Uuid;
-use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome, UpdateOutcome};
+use unslide_model::{GroupRef, Scope};
+use unslide_store::groups::{self, GroupActor, GroupUpdate, MAX_MERGED, MergeOutcome, UpdateOutcome};
+use unslide_store::{TenantTx, Uuid};
 
 /// The routes of this folder.
 pub fn group_routes() -> OpenApiRouter<Api> {
@@ -91,6 +91,21 @@ pub fn check_updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> 
             Err(Problem::new(Kind::InvalidBody, detail))
         }
     }
+}
+
+/// Changes a group in the name of this author. Returns its id, or that of the group that replaced it.
+///
+/// # Errors
+/// [`Kind::NotFound`], or the reason why it was not changed.
+async fn update_as_author(
+    tx: &mut TenantTx,
+    author: &Author<'_>,
+    group: &GroupRef,
+    update: &GroupUpdate,
+) -> Result<Uuid, Problem> {
+    let id = reference::resolve_group(tx, group).await?;
+    let key = author.key_id();
+    check_updated(groups::update_group(tx, id, author.only_app(), author.as_actor(&key), update).await?, id)
 }
 
 /// Converts the outcome of a merge or a split of `target`.
