@@ -3,6 +3,7 @@
 mod build;
 mod bundles;
 mod find;
+mod found_files;
 mod lacking;
 mod library;
 

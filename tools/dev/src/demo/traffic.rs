@@ -10,20 +10,21 @@ mod builds;
 mod hangs;
 mod javascript;
 mod metrics;
+mod progress;
 mod sessions;
 mod swift;
 mod system_reports;
 mod team;
 
-use super::{CRASH, DSYM, LONGEST, kafka, step, upload};
+use super::{CRASH, kafka, step, upload};
 use crate::dev::Installation;
 use builds::{BUILDS, Build, UploadTime};
+pub use progress::count_reports;
+use progress::{heal, reports_of, upload_build, wait};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::io::{Cursor, Read};
-use std::time::Duration;
 use unslide_cli::{AddLine, BoxError, Client, CoreCommand, DemoRun, DemoSymbols, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
@@ -46,8 +47,6 @@ const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
 const NOISY: &str = "noisy";
-/// The id of the demo's build, in its dSYM.
-const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
 const DEVICES: [&str; 5] = ["iPhone17,1", "iPhone16,1", "iPhone14,5", "iPhone12,8", "iPad14,3"];
 const SYSTEMS: [&str; 4] = ["18.1", "18.0.1", "17.6.1", "16.7.10"];
 
@@ -234,63 +233,6 @@ fn days(build: &Build, now: i64) -> impl Iterator<Item = (i64, u32)> {
     days.zip(build.days)
 }
 
-/// Asks how many reports the service has.
-///
-/// # Errors
-/// Returns an error if the API does not answer.
-pub async fn count_reports(client: &Client) -> Result<u64, BoxError> {
-    Ok(reports_of(&client.get("/v1/apps").await?))
-}
-
-/// Returns the number of reports that the service has of all apps.
-fn reports_of(apps: &Value) -> u64 {
-    let apps = apps["items"].as_array().into_iter().flatten();
-    apps.filter_map(|app| app["reports"].as_u64()).sum()
-}
-
-async fn wait(client: &Client, enough: impl Fn(&Value) -> bool) -> Result<(), BoxError> {
-    let there = async {
-        loop {
-            let apps: Value = client.get("/v1/apps").await?;
-            if enough(&apps) {
-                return Ok::<(), BoxError>(());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    };
-    tokio::time::timeout(LONGEST, there).await.map_err(|_| "the reports were not stored in time")?
-}
-
-/// Waits until no report of a build lacks symbols of its own.
-async fn heal(client: &Client, build: &Build) -> Result<(), BoxError> {
-    let path = format!("/v1/missing-symbols?app={}&version={}", build.app, build.version);
-    let healed = async {
-        loop {
-            let missing: Value = client.get(&path).await?;
-            let waiting = format!("/v1/groups?app={}&version={}&provisional=true", build.app, build.version);
-            let groups: Value = client.get(&waiting).await?;
-            let none = |page: &Value| page["items"].as_array().is_none_or(Vec::is_empty);
-            if none(&missing) && none(&groups) {
-                return Ok::<(), BoxError>(());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    };
-    tokio::time::timeout(LONGEST, healed).await.map_err(|_| "the reports did not heal in time")?
-}
-
-/// Uploads the demo's dSYM under a build's UUID.
-async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(DSYM))?;
-    let mut file = Vec::new();
-    archive.by_name("Cafe.dSYM/Contents/Resources/DWARF/Cafe")?.read_to_end(&mut file)?;
-    let (own, new): (DebugId, DebugId) = (OWN_UUID.parse()?, build.uuid.parse()?);
-    let at =
-        file.windows(own.0.len()).position(|window| window == own.0).ok_or("the dSYM has another UUID")?;
-    file[at..at + own.0.len()].copy_from_slice(&new.0);
-    upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
-}
-
 /// Creates the crashes and hangs of a build.
 fn crashes(build: &'static Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
@@ -455,6 +397,7 @@ fn move_image(report: &mut Value, by: u64) {
 pub mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::io::{Cursor, Read};
     use std::sync::Arc;
     use unslide_symbolicate::ImageSymbols;
     use unslide_symbolicate::object::{build_symcache, list_objects};

@@ -1,6 +1,9 @@
 //! The builds of the two apps, and the bugs in each.
 
-use super::{DAYS, OWN_UUID};
+use super::DAYS;
+
+/// The id of the demo's build, in its dSYM.
+pub const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
 
 /// When a build's dSYM is uploaded.
 #[derive(Clone, Copy, PartialEq, Eq)]

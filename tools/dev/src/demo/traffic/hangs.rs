@@ -66,9 +66,11 @@ fn in_profile(frames: &mut Vec<Value>, stack: &[Value]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::builds::BUILDS;
+    use super::super::builds::OWN_UUID;
     use super::super::tests::symbols_from_archive;
-    use super::super::{DSYM, HANG, OWN_UUID, report, swift};
+    use super::super::{HANG, report, swift};
     use super::*;
+    use crate::demo::DSYM;
     use rand::SeedableRng;
     use std::collections::{BTreeMap, HashMap};
     use unslide_calltree::report_tree;
