@@ -15,7 +15,7 @@ use unslide_store::{Result, Store, TenantTx, Uuid, partitions, persons};
 
 /// A search for data of one person.
 pub struct PersonSearch<'s> {
-    /// What is done with the data that is found.
+    /// Removes the data that is found, or only counts it.
     pub erasing: Erasing<'s>,
     /// Kind of the person's id.
     pub kind: PersonKind,

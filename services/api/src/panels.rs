@@ -73,7 +73,7 @@ pub struct PanelSection {
     pub heading: &'static str,
     /// A sentence before the other parts, or instead of them.
     pub hint: Option<&'static str>,
-    /// What the figures say.
+    /// The sentence that follows from the figures.
     pub verdict: Option<PanelVerdict>,
     pub figures: Vec<PanelFigure>,
     pub table: Option<PanelTable>,

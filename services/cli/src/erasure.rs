@@ -28,11 +28,11 @@ pub struct ErasureArguments {
 
 /// A request for an erasure.
 pub struct SentErasure<'r> {
-    /// Path of the operation.
+    /// Path of the operation that erases.
     pub path: &'r str,
     /// The body of the request, an object.
     pub body: Value,
-    /// What is erased, as a sentence.
+    /// A sentence that names the data to erase.
     pub question: &'r str,
 }
 

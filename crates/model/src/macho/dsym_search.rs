@@ -2,7 +2,7 @@
 
 use crate::DebugId;
 
-/// Returns the command that prints where the dSYM of an image is, on the Mac that made the build.
+/// Returns the command that prints the path of an image's dSYM on the Mac that made the build.
 #[must_use]
 pub fn find_dsym_command(id: DebugId) -> String {
     format!("mdfind \"com_apple_xcode_dsym_uuids == {}\"", id.to_string().to_uppercase())

@@ -121,7 +121,7 @@ struct PlaceRow {
     stored: StoredColumns,
 }
 
-/// Where the body of a report is, and what its page says beside the columns of a list.
+/// The position of a report's body, and the facts that its page adds to the columns of a list.
 #[derive(FromRow)]
 struct StoredColumns {
     #[sqlx(try_from = "U32")]

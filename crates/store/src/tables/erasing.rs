@@ -1,4 +1,4 @@
-//! What an erasure does with the data that it finds: it deletes it and counts it by table for its request, or only counts it.
+//! Removes the data that an erasure finds and counts it by table for its request, or only counts it.
 //! Every step may be repeated.
 
 use super::Selection;
@@ -70,7 +70,7 @@ impl RemovalCount {
     }
 }
 
-/// What an erasure does with the data that it finds.
+/// An erasure at work: it removes the data that it finds, or only counts it.
 pub struct Erasing<'s>(Action<'s>);
 
 enum Action<'s> {

@@ -37,7 +37,7 @@ impl FigureSuggestions {
     }
 }
 
-/// Returns the figure whose values the fields of a new rule have.
+/// Returns the figure with the values of the fields of a new rule.
 pub fn usual_figure() -> WatchedFigure {
     WatchedFigure {
         name: String::new(),

@@ -16,7 +16,7 @@ pub(super) const FREQUENT_GROUP: &str = "frequent:";
 const GROUPS_LIMIT: i64 = 100;
 /// How long a rule rests about a group, unless its level doubles.
 const REST: Duration = Duration::days(7);
-/// Days before whose same hour tells what is usual.
+/// Days before that are compared: the same hour of each.
 const USUAL_DAYS: i64 = 7;
 /// Sessions of an hour below which no share is made of them.
 const SESSIONS_MIN: f64 = 100.0;
@@ -38,7 +38,7 @@ struct FrequentGroup {
 enum Level {
     /// Millionths of the sessions of an hour.
     Share(f64),
-    /// Reports in an hour.
+    /// Reports of the group in an hour.
     Reports(f64),
 }
 

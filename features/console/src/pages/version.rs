@@ -1,4 +1,4 @@
-//! `/console/version`: whether a version is bad, what is new and back in it, what grows, and which dSYMs it lacks.
+//! `/console/version`: whether a version is bad, its new, regressed and growing groups, and the dSYMs that it lacks.
 
 use crate::components::chart::GroupTrends;
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
@@ -28,7 +28,7 @@ struct VersionPage {
     version: String,
     days: i64,
     summary: VersionSummary,
-    /// The sections of features.
+    /// The sections of features, such as the verdict.
     panels: Vec<PanelSection>,
     heads: Vec<GroupHead>,
     lists: GroupLists,

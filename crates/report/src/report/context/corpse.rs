@@ -1,7 +1,7 @@
 //! The snapshot of a process that has ended: `corpse`, which KSCrash 3.0 makes in the crash report extension of iOS 27.
 //!
 //! Format: `CorpseSnapshot` of KSCrash 3.0, read from its sources. No snapshot of a device has been seen. Times are left
-//! out, because their unit depends on the device. So are its images, whose sizes reach to the end of the shared cache.
+//! out, because their unit depends on the device. So are its images: their sizes reach to the end of the shared cache.
 
 use super::room::ContextRoom;
 use crate::json::Value;

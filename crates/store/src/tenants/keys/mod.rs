@@ -134,7 +134,7 @@ impl Principal {
     }
 }
 
-/// Returns true for a key that is neither revoked nor over, and whose tenant is not deleted.
+/// Returns true for a key that is neither revoked nor over, of a tenant that is not deleted.
 fn is_usable(
     revoked_at: Option<OffsetDateTime>,
     expires_at: Option<OffsetDateTime>,

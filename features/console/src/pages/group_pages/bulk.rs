@@ -17,7 +17,7 @@ struct OutcomesPage {
     back: String,
 }
 
-/// The parameter with the groups whose change can be taken back.
+/// The parameter with the groups that can take the change back.
 pub const UNDO_FIELD: &str = "undo";
 
 /// `POST /console/groups/changes`: returns to the list if every group was changed; else lists the outcomes.

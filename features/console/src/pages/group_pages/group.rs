@@ -131,7 +131,7 @@ struct ShownReport {
     why: &'static str,
     stack: Option<ThreadStack>,
     context: ReportContext,
-    /// What was wrong in it, as sentences.
+    /// Sentences of the findings of fault analysis.
     findings: Vec<String>,
 }
 

@@ -264,7 +264,7 @@ pub struct ReportExtract {
     /// The backtrace of its crash; `None` for a report about memory.
     pub stack: Option<ThreadStack>,
     pub context: ReportContext,
-    /// What was wrong, as sentences.
+    /// Sentences of the findings of fault analysis.
     pub findings: Vec<String>,
 }
 
