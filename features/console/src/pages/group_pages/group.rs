@@ -131,7 +131,7 @@ struct ShownReport {
     why: &'static str,
     stack: Option<ThreadStack>,
     context: ReportContext,
-    /// Sentences of the findings of fault analysis.
+    /// What the analysis says about the fault, in sentences.
     findings: Vec<String>,
 }
 

@@ -264,7 +264,7 @@ pub struct ReportExtract {
     /// The backtrace of its crash; `None` for a report about memory.
     pub stack: Option<ThreadStack>,
     pub context: ReportContext,
-    /// Sentences of the findings of fault analysis.
+    /// What the analysis says about the fault, in sentences.
     pub findings: Vec<String>,
 }
 
