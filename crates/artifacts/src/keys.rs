@@ -127,9 +127,10 @@ pub fn owner_prefix(owner: &Owner) -> Prefix {
 
 /// Returns the key of a file that a client uploaded, unchanged.
 #[must_use]
-pub fn for_upload(upload: impl Into<Owned<Uuid>>) -> ObjectKey {
-    let upload = upload.into();
-    ObjectKey(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
+pub fn for_upload<Id: Into<Uuid>>(upload: impl Into<Owned<Id>>) -> ObjectKey {
+    let Owned { owner, id } = upload.into();
+    let id: Uuid = id.into();
+    ObjectKey(format!("{}uploads/{id}", owner_prefix(&owner).0))
 }
 
 /// Returns the key of a Mach-O slice by the SHA-256 of its bytes.
@@ -141,7 +142,8 @@ pub fn for_object(object: impl Into<Owned<ContentHash>>) -> ObjectKey {
 
 /// Returns the key of a segment of stored reports; `day` is the day of arrival in UTC.
 #[must_use]
-pub fn for_segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
+pub fn for_segment(tenant: &TenantId, day: Date, segment: impl Into<Uuid>) -> ObjectKey {
+    let segment = segment.into();
     let (year, month, day) = day.to_calendar_date();
     ObjectKey(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
@@ -162,7 +164,13 @@ pub fn access_check(micros: i64) -> ObjectKey {
 /// Returns the key of a feature's file for a tenant, in the feature's own folder. `id` identifies the owner of
 /// the file.
 #[must_use]
-pub fn feature_file(tenant: &TenantId, folder: &'static str, id: Uuid, name: impl fmt::Display) -> ObjectKey {
+pub fn feature_file(
+    tenant: &TenantId,
+    folder: &'static str,
+    id: impl Into<Uuid>,
+    name: impl fmt::Display,
+) -> ObjectKey {
+    let id = id.into();
     ObjectKey(format!("t/{tenant}/{folder}/{id}/{name}"))
 }
 

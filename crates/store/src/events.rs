@@ -2,7 +2,7 @@
 
 use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
-use crate::{OwnerTx, TenantTx, Uuid};
+use crate::{GroupId, OwnerTx, TenantTx};
 use serde_json::Value;
 use unslide_model::{DebugId, ReportId};
 
@@ -11,7 +11,7 @@ pub enum StoreEvent<'t> {
     /// Reports and their groups are written. These groups are new or came back.
     GroupsChanged(&'t mut TenantTx, &'t [GroupEvent]),
     /// These groups are deleted.
-    GroupsDeleted(&'t mut TenantTx, &'t [Uuid]),
+    GroupsDeleted(&'t mut TenantTx, &'t [GroupId]),
     /// A transaction has stored these reports, and does nothing after it.
     ReportsStored(&'t mut TenantTx, &'t StoredReports),
     /// Symbols of a tenant answer for a debug id. Their generation is that of the slot. The transaction does nothing after it.

@@ -2,7 +2,7 @@
 
 use time::{Date, OffsetDateTime};
 use unslide_store::queries::reports::ReportRow;
-use unslide_store::{HookFuture, Result, TenantTx, Uuid};
+use unslide_store::{GroupId, HookFuture, Result, TenantTx, Uuid};
 
 /// Returns the sections that a feature has for a slot: none for most slots.
 pub type ShowPanel = for<'t> fn(&'t mut TenantTx, PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>>;
@@ -18,7 +18,7 @@ pub enum PanelSlot<'t> {
     /// Sections of a report's page.
     Report(&'t ReportRow),
     /// Links beside the actions on a group's page, for those who may change groups.
-    Group(Uuid),
+    Group(GroupId),
     /// Columns of the list of versions: a section is a column, with a row of its table for each version that has data.
     Versions(VersionScope<'t>),
     /// Sections about a version before the core's own on its page.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use unslide_model::Owner;
-use unslide_store::Uuid;
+use unslide_store::JobId;
 use unslide_store::jobs::{JobKind, JobLease};
 
 /// How long one job may be stopped, all its stops together. Later extra jobs run beside it.
@@ -25,7 +25,7 @@ pub(crate) struct SharedPlaces {
     /// The kinds that share places. A tenant with no job of these under way may have an extra job.
     kinds: Vec<&'static str>,
     extra: Arc<Semaphore>,
-    jobs: Mutex<HashMap<Uuid, RunningJob>>,
+    jobs: Mutex<HashMap<JobId, RunningJob>>,
 }
 
 /// The places of jobs of some kinds.
@@ -56,20 +56,20 @@ struct RunningJob {
 
 /// A stop that is not over.
 struct Stop {
-    extra: Uuid,
+    extra: JobId,
     since: Instant,
 }
 
 /// Removes a job from the [`SharedPlaces`] when it is dropped.
 pub(crate) struct Registered<'a> {
     places: &'a SharedPlaces,
-    job: Uuid,
+    job: JobId,
 }
 
 /// Lets the job continue that is stopped for an extra one when it is dropped.
 struct StopGuard<'a> {
     places: &'a SharedPlaces,
-    extra: Uuid,
+    extra: JobId,
     time_left: Duration,
 }
 
@@ -97,7 +97,7 @@ impl SharedPlaces {
         self.kinds.contains(&job.work.kind()).then(|| self.add_job(job.id, &job.owner, place.is_extra()))
     }
 
-    fn add_job(&self, job: Uuid, owner: &Owner, is_extra: bool) -> Registered<'_> {
+    fn add_job(&self, job: JobId, owner: &Owner, is_extra: bool) -> Registered<'_> {
         let running = RunningJob {
             owner: owner.clone(),
             began: Instant::now(),
@@ -110,12 +110,12 @@ impl SharedPlaces {
         Registered { places: self, job }
     }
 
-    pub(crate) fn is_extra(&self, job: Uuid) -> bool {
+    pub(crate) fn is_extra(&self, job: JobId) -> bool {
         self.jobs.lock().get(&job).is_some_and(|running| running.is_extra)
     }
 
     /// Returns a receiver that tells when a job's children have to stop.
-    pub(crate) fn subscribe_stop(&self, job: Uuid) -> watch::Receiver<bool> {
+    pub(crate) fn subscribe_stop(&self, job: JobId) -> watch::Receiver<bool> {
         match self.jobs.lock().get(&job) {
             Some(running) => running.stop.subscribe(),
             None => watch::channel(false).1,
@@ -123,12 +123,12 @@ impl SharedPlaces {
     }
 
     /// Returns for how long a job was stopped so far.
-    pub(crate) fn stopped_time(&self, job: Uuid) -> Duration {
+    pub(crate) fn stopped_time(&self, job: JobId) -> Duration {
         self.jobs.lock().get(&job).map_or(Duration::ZERO, RunningJob::stopped_time)
     }
 
     /// Runs a job's child. While an extra job's child runs, another job is stopped.
-    pub(crate) async fn run_child<T>(&self, job: Uuid, child: impl Future<Output = T>) -> T {
+    pub(crate) async fn run_child<T>(&self, job: JobId, child: impl Future<Output = T>) -> T {
         let Some(stopped) = self.stop_for(job) else { return child.await };
         let mut child = pin!(child);
         tokio::select! {
@@ -139,7 +139,7 @@ impl SharedPlaces {
     }
 
     /// Stops a job in favour of an extra one: the one that has run longest, of the tenant with the most.
-    fn stop_for(&self, extra: Uuid) -> Option<StopGuard<'_>> {
+    fn stop_for(&self, extra: JobId) -> Option<StopGuard<'_>> {
         let mut jobs = self.jobs.lock();
         let favoured = jobs.get(&extra).filter(|running| running.is_extra)?.owner.clone();
         let mut counts: HashMap<&Owner, usize> = HashMap::new();
@@ -163,7 +163,7 @@ impl SharedPlaces {
     }
 
     /// Counts an extra job as one with a place of its own, and lets the job continue that is stopped for it.
-    fn settle_extra(&self, extra: Uuid) {
+    fn settle_extra(&self, extra: JobId) {
         let mut jobs = self.jobs.lock();
         if let Some(running) = jobs.get_mut(&extra) {
             running.is_extra = false;
@@ -183,7 +183,7 @@ impl RunningJob {
 }
 
 /// Lets the job continue that is stopped for an extra one, if there is one.
-fn continue_stopped(jobs: &mut HashMap<Uuid, RunningJob>, extra: Uuid) {
+fn continue_stopped(jobs: &mut HashMap<JobId, RunningJob>, extra: JobId) {
     let is_for = |running: &RunningJob| running.stopped_for.as_ref().is_some_and(|stop| stop.extra == extra);
     for running in jobs.values_mut().filter(|running| is_for(running)) {
         running.stopped_before = running.stopped_time();
@@ -229,7 +229,7 @@ impl JobLane {
     pub(crate) async fn run_in_place(
         &self,
         shared: &SharedPlaces,
-        job: Uuid,
+        job: JobId,
         place: Place,
         work: impl Future<Output = ()>,
     ) {
@@ -261,8 +261,8 @@ mod tests {
         Owner::Tenant(TenantId::new(slug).unwrap())
     }
 
-    fn id(number: u128) -> Uuid {
-        Uuid::from_u128(number)
+    fn id(number: u128) -> JobId {
+        JobId::from_uuid(unslide_store::Uuid::from_u128(number))
     }
 
     /// Three jobs of a flood, two of a neighbour, and an extra one of a second neighbour.

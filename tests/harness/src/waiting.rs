@@ -7,14 +7,14 @@ use tokio::time::Instant;
 use unslide_artifacts::{Put, keys};
 use unslide_model::Owner;
 use unslide_store::uploads::{self, SymbolUpload, UploadObject};
-use unslide_store::{Uuid, jobs};
+use unslide_store::{UploadId, jobs};
 
 /// How long a test waits for the end of an upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl TestServers {
     /// Stores a file and its upload, as the api does.
-    pub async fn receive_upload(&self, owner: &Owner, name: &str, bytes: &[u8]) -> Uuid {
+    pub async fn receive_upload(&self, owner: &Owner, name: &str, bytes: &[u8]) -> UploadId {
         let mut tx = self.store.owner(owner).await.expect("a transaction");
         let id = uploads::create_upload(&mut tx, Some(name), None).await.expect("a new upload");
         tx.commit().await.expect("committed");
@@ -29,7 +29,7 @@ impl TestServers {
     }
 
     /// Waits until an upload has ended.
-    pub async fn wait_for_upload(&self, owner: &Owner, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
+    pub async fn wait_for_upload(&self, owner: &Owner, id: UploadId) -> (SymbolUpload, Vec<UploadObject>) {
         let found = uploads::wait_for_status(&self.store, owner.clone(), id, UPLOAD_TIMEOUT).await;
         let found = found.expect("the database").expect("an upload");
         assert!(found.0.status.is_final(), "{found:?}");

@@ -9,7 +9,7 @@ use unslide_alerts::store::messages::{collect_events, list_messages};
 use unslide_alerts::store::rule_table;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver};
 use unslide_model::Scope;
-use unslide_store::Uuid;
+use unslide_store::{GroupId, Uuid};
 
 /// A rule that tells a URL of new groups.
 pub fn rule(address: &str) -> Value {
@@ -21,7 +21,8 @@ pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
     let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
-    let cause = AlertCause::new_group(Uuid::from_u128(1), "title", "culprit", "app", "1.0");
+    let cause =
+        AlertCause::new_group(GroupId::from_uuid(Uuid::from_u128(1)), "title", "culprit", "app", "1.0");
     raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
     assert!(collect_events(&mut tx, rule.id).await.unwrap());
     let message = list_messages(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);

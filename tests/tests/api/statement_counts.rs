@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use unslide_model::{ContentHash, DebugId, Owner, Scope};
-use unslide_store::Uuid;
 use unslide_store::dead_letters::DeadLetterId;
+use unslide_store::{UploadId, Uuid};
 
 /// Rows of each kind at first, and later.
 const FEW: u8 = 2;
@@ -59,7 +59,7 @@ impl Subject {
             let request = world.request(Method::PUT, path, key).body(body.to_string());
             world.send(request).await.expect_status(200);
         };
-        let upload = |case: &str| self.named(case).parse::<Uuid>().unwrap();
+        let upload = |case: &str| self.named(case).parse::<UploadId>().unwrap();
         for n in 0..rows.end {
             let mut variant = with_images(&report_of(rows.end), rows.end.into());
             variant["user"] = n.into();

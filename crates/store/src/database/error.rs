@@ -81,7 +81,7 @@ pub enum StoreError {
     InSegment,
     /// The job was given to someone else in the meantime.
     #[error("the lease of job {0} was lost")]
-    LeaseLost(uuid::Uuid),
+    LeaseLost(crate::JobId),
     /// The tenant has as many keys in force as it may have.
     #[error("Key limit reached for tenant {tenant}: {limit} {kind}s are in force. Revoke one first.")]
     TooManyKeys {

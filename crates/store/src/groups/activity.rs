@@ -1,6 +1,6 @@
 //! Who did what with a group, and when.
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupActivityId, GroupId, Result, TenantTx};
 use serde::Serialize;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -49,7 +49,8 @@ crate::column::words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct GroupActivity {
     /// Id of the entry in the history.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: GroupActivityId,
     /// Time of the change (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
@@ -70,10 +71,12 @@ pub struct GroupActivity {
     pub edited_at: Option<OffsetDateTime>,
     /// The other group of a merge, a split or a replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub group: Option<GroupId>,
     /// The group that the entry was written to, if this group replaced it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moved_from: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub moved_from: Option<GroupId>,
 }
 
 /// Who does something with a group.
@@ -87,10 +90,10 @@ pub struct GroupActor<'a> {
 
 /// Something that is done with a group, to be noted.
 pub(crate) struct Deed<'a> {
-    pub(crate) group: Uuid,
+    pub(crate) group: GroupId,
     pub(crate) action: GroupAction,
     pub(crate) text: Option<&'a str>,
-    pub(crate) other: Option<Uuid>,
+    pub(crate) other: Option<GroupId>,
 }
 
 /// Records actions in the transaction that does them.
@@ -98,32 +101,37 @@ pub(crate) async fn record_actions(
     tx: &mut TenantTx,
     actor: GroupActor<'_>,
     deeds: &[Deed<'_>],
-) -> Result<Vec<Uuid>> {
-    let groups: Vec<Uuid> = deeds.iter().map(|deed| deed.group).collect();
+) -> Result<Vec<GroupActivityId>> {
+    let groups: Vec<GroupId> = deeds.iter().map(|deed| deed.group).collect();
     let actions: Vec<String> = deeds.iter().map(|deed| deed.action.as_str().to_owned()).collect();
     let texts: Vec<Option<String>> = deeds.iter().map(|deed| deed.text.map(str::to_owned)).collect();
-    let others: Vec<Option<Uuid>> = deeds.iter().map(|deed| deed.other).collect();
+    let others: Vec<Option<GroupId>> = deeds.iter().map(|deed| deed.other).collect();
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
-        "INSERT INTO group_activity (tenant, id, group_id, at, actor, name, action, text, other_group)
+        r#"INSERT INTO group_activity (tenant, id, group_id, at, actor, name, action, text, other_group)
          SELECT $1, unslide_uuid($2), n.group_id, $2, $3, $4, n.action, n.text, n.other_group
          FROM unnest($5::uuid[], $6::text[], $7::text[], $8::uuid[]) AS n (group_id, action, text, other_group)
-         RETURNING id",
+         RETURNING id AS "id: GroupActivityId""#,
         tenant,
         now,
         actor.actor,
         actor.name,
-        &groups,
+        &groups as &[GroupId],
         &actions,
         &texts as &[Option<String>],
-        &others as &[Option<Uuid>]
+        &others as &[Option<GroupId>]
     )
     .fetch_all(connection)
     .await?)
 }
 
 /// Adds a comment to a group, and returns the entry's id. The group has to exist and be locked.
-pub async fn add_comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
+pub async fn add_comment(
+    tx: &mut TenantTx,
+    actor: GroupActor<'_>,
+    group: GroupId,
+    text: &str,
+) -> Result<GroupActivityId> {
     let deed = Deed { group, action: GroupAction::Commented, text: Some(text), other: None };
     let noted = record_actions(tx, actor, &[deed]).await?;
     Ok(noted.first().copied().unwrap_or_default())
@@ -134,8 +142,8 @@ pub async fn add_comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, 
 pub async fn change_comment(
     tx: &mut TenantTx,
     actor: GroupActor<'_>,
-    group: Uuid,
-    comment: Uuid,
+    group: GroupId,
+    comment: GroupActivityId,
     text: Option<&str>,
 ) -> Result<bool> {
     let action = if text.is_some() { GroupAction::Commented } else { GroupAction::CommentDeleted };
@@ -145,8 +153,8 @@ pub async fn change_comment(
          WHERE tenant = $1 AND group_id = $2 AND id = $3 AND action = 'commented'
            AND actor = $4 AND name IS NOT DISTINCT FROM $5",
         tenant,
-        group,
-        comment,
+        group as GroupId,
+        comment as GroupActivityId,
         actor.actor,
         actor.name,
         action.as_str(),
@@ -181,24 +189,24 @@ pub async fn list_assignees(tx: &mut TenantTx, limit: u32) -> Result<Vec<String>
 /// the entry to continue from.
 pub async fn list_activity(
     tx: &mut TenantTx,
-    group: Uuid,
-    after: Option<(OffsetDateTime, Uuid)>,
+    group: GroupId,
+    after: Option<(OffsetDateTime, GroupActivityId)>,
     limit: u32,
 ) -> Result<Vec<GroupActivity>> {
     let (connection, tenant, _) = tx.parts();
     let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         GroupActivity,
-        r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
-                  a.edited_at, a.other_group AS "group", a.moved_from
+        r#"SELECT a.id AS "id: GroupActivityId", a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
+                  a.edited_at, a.other_group AS "group: GroupId", a.moved_from AS "moved_from: GroupId"
            FROM group_activity a LEFT JOIN keys k ON k.tenant = a.tenant AND k.id::text = a.actor
            WHERE a.tenant = $1 AND a.group_id = $2
              AND ($3::timestamptz IS NULL OR (a.at, a.id) < ($3, $4::uuid))
            ORDER BY a.at DESC, a.id DESC LIMIT $5"#,
         tenant,
-        group,
+        group as GroupId,
         at,
-        id,
+        id as Option<GroupActivityId>,
         i64::from(limit)
     )
     .fetch_all(connection)

@@ -3,7 +3,7 @@
 use super::{Deed, GroupAction, GroupActor, record_actions};
 use crate::column::TenantColumn;
 use crate::number::to_row32;
-use crate::{Result, Store, TenantTx, Uuid};
+use crate::{GroupId, Result, Store, TenantTx};
 use std::collections::BTreeMap;
 use unslide_model::TenantId;
 
@@ -17,14 +17,14 @@ const CLOCK_ACTOR: GroupActor<'static> = GroupActor { actor: "builder", name: No
 /// due; call again while that is `limit`.
 pub async fn reopen_ignored(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query!(
-        r#"SELECT tenant AS "tenant!: TenantColumn", id AS "id!" FROM unslide_ignored_groups_due($1, $2)"#,
+        r#"SELECT tenant AS "tenant!: TenantColumn", id AS "id!: GroupId" FROM unslide_ignored_groups_due($1, $2)"#,
         store.now(),
         to_row32(limit)
     )
     .fetch_all(store.pool())
     .await?;
     let found = due.len() as u64;
-    let mut groups: BTreeMap<TenantId, Vec<Uuid>> = BTreeMap::new();
+    let mut groups: BTreeMap<TenantId, Vec<GroupId>> = BTreeMap::new();
     for row in due {
         groups.entry(row.tenant.into()).or_default().push(row.id);
     }
@@ -37,17 +37,17 @@ pub async fn reopen_ignored(store: &Store, limit: u32) -> Result<u64> {
 }
 
 /// Opens those of these groups of one tenant that are still due.
-async fn reopen_due(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+async fn reopen_due(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let opened = sqlx::query_scalar!(
-        "UPDATE groups g
+        r#"UPDATE groups g
          SET status = 'open', ignored_until = NULL, ignored_until_reports = NULL, ignored_until_devices = NULL,
              ignored_after = NULL, state_before = NULL
          FROM (SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE) l
          WHERE g.tenant = $1 AND g.id = l.id AND g.ignored_until <= $3
-         RETURNING g.id",
+         RETURNING g.id AS "id: GroupId""#,
         tenant,
-        ids,
+        ids as &[GroupId],
         now
     )
     .fetch_all(connection)

@@ -5,7 +5,7 @@
 //! undone exactly.
 
 use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, record_actions, retire_empty};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeMap;
 
 /// Groups that one group may have merged into it.
@@ -17,36 +17,36 @@ pub enum MergeOutcome {
     /// It is done.
     Done,
     /// There is no such group.
-    NotFound(Uuid),
+    NotFound(GroupId),
     /// The group is of another app.
-    OtherApp(Uuid),
+    OtherApp(GroupId),
     /// The group is merged into another one.
     Merged {
         /// The group.
-        group: Uuid,
+        group: GroupId,
         /// The group that it is merged into.
-        into: Uuid,
+        into: GroupId,
     },
     /// The target would have more than [`MAX_MERGED`].
     TooMany,
     /// The group is not merged into the one that it is to be taken out of.
-    NotMerged(Uuid),
+    NotMerged(GroupId),
 }
 
 /// A group as far as merges go.
 struct MergeRow {
-    id: Uuid,
+    id: GroupId,
     app: String,
     title: String,
-    merged_into: Option<Uuid>,
+    merged_into: Option<GroupId>,
 }
 
 /// Merges groups of one app, and the groups merged into them, into `target`. Groups that are merged into it
 /// already stay so. With `app`, only groups of that app are found. If one group cannot be merged, none is.
 pub async fn merge_groups(
     tx: &mut TenantTx,
-    target: Uuid,
-    groups: &[Uuid],
+    target: GroupId,
+    groups: &[GroupId],
     app: Option<&str>,
     actor: GroupActor<'_>,
 ) -> Result<MergeOutcome> {
@@ -62,8 +62,8 @@ pub async fn merge_groups(
 /// Returns the outcome of each group in its place; if the target cannot take any, its outcome for all.
 pub async fn merge_each(
     tx: &mut TenantTx,
-    target: Uuid,
-    groups: &[Uuid],
+    target: GroupId,
+    groups: &[GroupId],
     app: Option<&str>,
     actor: GroupActor<'_>,
 ) -> Result<Vec<MergeOutcome>> {
@@ -79,7 +79,7 @@ pub async fn merge_each(
 
 /// A merge that was looked into.
 struct MergePlan {
-    target: Uuid,
+    target: GroupId,
     /// Whether the target can take groups.
     outcome: MergeOutcome,
     /// The target's title.
@@ -94,8 +94,8 @@ struct MergePlan {
 /// the caller may not know another one.
 async fn plan_merge(
     tx: &mut TenantTx,
-    target: Uuid,
-    groups: &[Uuid],
+    target: GroupId,
+    groups: &[GroupId],
     app: Option<&str>,
 ) -> Result<MergePlan> {
     lock_for_merges(tx).await?;
@@ -141,7 +141,7 @@ async fn plan_merge(
 
 /// Merges the groups of a plan, unless the target would have more than [`MAX_MERGED`].
 async fn carry_out(tx: &mut TenantTx, plan: &MergePlan, actor: GroupActor<'_>) -> Result<MergeOutcome> {
-    let ids: Vec<Uuid> = plan.merging.iter().map(|row| row.id).collect();
+    let ids: Vec<GroupId> = plan.merging.iter().map(|row| row.id).collect();
     if !set_merge_target(tx, plan.target, &ids).await? {
         return Ok(MergeOutcome::TooMany);
     }
@@ -170,13 +170,13 @@ async fn carry_out(tx: &mut TenantTx, plan: &MergePlan, actor: GroupActor<'_>) -
 
 /// Points groups, and the groups merged into them, to the target. Returns false if the target would have more
 /// than [`MAX_MERGED`].
-async fn set_merge_target(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Result<bool> {
+async fn set_merge_target(tx: &mut TenantTx, target: GroupId, ids: &[GroupId]) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let merged = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM groups WHERE tenant = $1 AND (merged_into = $2 OR merged_into = ANY ($3))"#,
         tenant,
-        target,
-        ids
+        target as GroupId,
+        ids as &[GroupId]
     )
     .fetch_one(&mut *connection)
     .await?;
@@ -186,8 +186,8 @@ async fn set_merge_target(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Resu
     sqlx::query!(
         "UPDATE groups SET merged_into = $2 WHERE tenant = $1 AND (id = ANY ($3) OR merged_into = ANY ($3))",
         tenant,
-        target,
-        ids
+        target as GroupId,
+        ids as &[GroupId]
     )
     .execute(connection)
     .await?;
@@ -197,8 +197,8 @@ async fn set_merge_target(tx: &mut TenantTx, target: Uuid, ids: &[Uuid]) -> Resu
 /// Takes a group out of `target` again, with its own reports and the state that it had.
 pub async fn split_group(
     tx: &mut TenantTx,
-    target: Uuid,
-    group: Uuid,
+    target: GroupId,
+    group: GroupId,
     app: Option<&str>,
     actor: GroupActor<'_>,
 ) -> Result<MergeOutcome> {
@@ -213,9 +213,13 @@ pub async fn split_group(
         return Ok(MergeOutcome::NotMerged(group));
     }
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("UPDATE groups SET merged_into = NULL WHERE tenant = $1 AND id = $2", tenant, group)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE groups SET merged_into = NULL WHERE tenant = $1 AND id = $2",
+        tenant,
+        group as GroupId
+    )
+    .execute(connection)
+    .await?;
     refresh_totals(tx, &[target, group]).await?;
     recount_devices(tx, &[target, group]).await?;
     let deeds = [
@@ -229,16 +233,16 @@ pub async fn split_group(
 
 async fn lock_merge_rows(
     tx: &mut TenantTx,
-    ids: &[Uuid],
+    ids: &[GroupId],
     app: Option<&str>,
-) -> Result<BTreeMap<Uuid, MergeRow>> {
+) -> Result<BTreeMap<GroupId, MergeRow>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         MergeRow,
-        "SELECT id, app, title, merged_into FROM groups
-         WHERE tenant = $1 AND id = ANY ($2) AND ($3::text IS NULL OR app = $3) ORDER BY id FOR UPDATE",
+        r#"SELECT id AS "id: GroupId", app, title, merged_into AS "merged_into: GroupId" FROM groups
+         WHERE tenant = $1 AND id = ANY ($2) AND ($3::text IS NULL OR app = $3) ORDER BY id FOR UPDATE"#,
         tenant,
-        ids,
+        ids as &[GroupId],
         app
     )
     .fetch_all(connection)
@@ -248,7 +252,7 @@ async fn lock_merge_rows(
 
 /// Computes the counts of groups from their own counts and those of the groups merged into them. The groups'
 /// rows have to be locked, so that this statement sees the counts of other transactions.
-pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         r#"UPDATE groups t
@@ -266,7 +270,7 @@ pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()
                               ORDER BY 1 DESC, m.own_last_version COLLATE "C" DESC LIMIT 1) l ON true
            WHERE t.tenant = $1 AND t.id = n.id"#,
         tenant,
-        ids
+        ids as &[GroupId]
     )
     .execute(connection)
     .await?;
@@ -275,7 +279,7 @@ pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()
 
 /// Counts the different devices of groups again after their merges have changed. Reads every device of a
 /// target once.
-async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+async fn recount_devices(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         r#"UPDATE groups t SET devices = CASE
@@ -286,7 +290,7 @@ async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
                ELSE t.own_devices END
            WHERE t.tenant = $1 AND t.id = ANY ($2)"#,
         tenant,
-        ids
+        ids as &[GroupId]
     )
     .execute(connection)
     .await?;

@@ -28,7 +28,7 @@ pub(crate) use short_ids::name_groups;
 pub use state::{UpdateOutcome, update_group, update_groups};
 pub use status::{GroupStatus, GroupUpdate, IgnoreLimits};
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
@@ -38,7 +38,7 @@ pub enum GroupEvent {
     /// The group has its first report, or its first since it was deleted or replaced.
     Created {
         /// The group.
-        group: Uuid,
+        group: GroupId,
         /// Its app.
         app: String,
         /// Its title.
@@ -50,14 +50,14 @@ pub enum GroupEvent {
         /// Symbols are missing: its reports will move to another group.
         provisional: bool,
         /// The groups that its reports came from.
-        moved_from: Vec<Uuid>,
+        moved_from: Vec<GroupId>,
         /// When its first report arrived.
         received_at: OffsetDateTime,
     },
     /// The group was resolved, and a new report says that it was not.
     Regressed {
         /// The group.
-        group: Uuid,
+        group: GroupId,
         /// Its app.
         app: String,
         /// Its title.
@@ -71,7 +71,7 @@ pub enum GroupEvent {
     /// this has come.
     Reopened {
         /// The group.
-        group: Uuid,
+        group: GroupId,
         /// Its app.
         app: String,
         /// Its title.
@@ -99,11 +99,11 @@ impl GroupEvent {
 
 /// Returns the id of the group of an app's reports with this fingerprint.
 #[must_use]
-pub fn id_of(app: &str, fingerprint: [u8; 16]) -> Uuid {
+pub fn id_of(app: &str, fingerprint: [u8; 16]) -> GroupId {
     let digest: [u8; 32] = Sha256::new().chain_update(fingerprint).chain_update(app).finalize().into();
     let mut id = [0; 16];
     id.copy_from_slice(&digest[..16]);
-    Uuid::from_bytes(id)
+    GroupId::from_uuid(Uuid::from_bytes(id))
 }
 
 /// Blocks merges until the transaction ends, so that the merges it reads stay valid. Call it before any row

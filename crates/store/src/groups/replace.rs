@@ -8,7 +8,7 @@ use super::redirects::redirect_groups;
 use super::state_row::write_states;
 use super::{Deed, GroupAction, GroupActor, GroupStatus, record_actions};
 use crate::events::StoreEvent;
-use crate::{Result, TenantTx, Uuid, hooks, json};
+use crate::{GroupId, Result, TenantTx, hooks, json};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,16 +20,16 @@ pub(crate) const REPORTS_ACTOR: GroupActor<'static> = GroupActor { actor: "index
 
 /// Reports that left a group for another one.
 pub(crate) struct GroupMove {
-    pub(crate) from: Uuid,
-    pub(crate) to: Uuid,
+    pub(crate) from: GroupId,
+    pub(crate) to: GroupId,
     pub(crate) reports: i64,
     pub(crate) first_seen: OffsetDateTime,
 }
 
 /// Counts reports that moved. The groups that they left are locked.
 pub(crate) async fn record_moves(tx: &mut TenantTx, moves: &[GroupMove]) -> Result<()> {
-    let from: Vec<Uuid> = moves.iter().map(|one| one.from).collect();
-    let to: Vec<Uuid> = moves.iter().map(|one| one.to).collect();
+    let from: Vec<GroupId> = moves.iter().map(|one| one.from).collect();
+    let to: Vec<GroupId> = moves.iter().map(|one| one.to).collect();
     let reports: Vec<i64> = moves.iter().map(|one| one.reports).collect();
     let first_seen: Vec<OffsetDateTime> = moves.iter().map(|one| one.first_seen).collect();
     let (connection, tenant, _) = tx.parts();
@@ -42,8 +42,8 @@ pub(crate) async fn record_moves(tx: &mut TenantTx, moves: &[GroupMove]) -> Resu
          ON CONFLICT (tenant, from_group, to_group) DO UPDATE
          SET reports = m.reports + EXCLUDED.reports, first_seen = least(m.first_seen, EXCLUDED.first_seen)",
         tenant,
-        &from,
-        &to,
+        &from as &[GroupId],
+        &to as &[GroupId],
         &reports,
         &first_seen
     )
@@ -54,7 +54,7 @@ pub(crate) async fn record_moves(tx: &mut TenantTx, moves: &[GroupMove]) -> Resu
 
 /// The state of a group.
 struct GroupState {
-    id: Uuid,
+    id: GroupId,
     title: String,
     status: GroupStatus,
     resolved_in: Option<String>,
@@ -149,20 +149,20 @@ impl GroupState {
 /// Destination of the reports of an empty group: an existing group, or the group that is listed in its place.
 #[derive(Clone, Copy)]
 struct Destination {
-    from: Uuid,
-    to: Uuid,
+    from: GroupId,
+    to: GroupId,
     reports: i64,
     first_seen: OffsetDateTime,
 }
 
 /// Replaces, keeps or deletes those of these groups that have no reports and no part in a merge. The groups
 /// must be locked.
-pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     let empty = find_empty(tx, ids).await?;
     if empty.is_empty() {
         return Ok(());
     }
-    let ids: BTreeSet<Uuid> = empty.iter().map(|group| group.id).collect();
+    let ids: BTreeSet<GroupId> = empty.iter().map(|group| group.id).collect();
     let destinations = find_destinations(tx, &ids).await?;
     let successors = choose_successors(&ids, &destinations);
     let replaced = match successors.is_empty() {
@@ -170,7 +170,7 @@ pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> 
         false => replace_groups(tx, &empty, &successors, &destinations).await?,
     };
     let is_gone = |group: &&GroupState| replaced.contains(&group.id) || !group.has_words();
-    let gone: Vec<Uuid> = empty.iter().filter(is_gone).map(|group| group.id).collect();
+    let gone: Vec<GroupId> = empty.iter().filter(is_gone).map(|group| group.id).collect();
     delete_groups(tx, &gone).await
 }
 
@@ -178,9 +178,9 @@ pub(crate) async fn retire_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> 
 async fn replace_groups(
     tx: &mut TenantTx,
     empty: &[GroupState],
-    successors: &BTreeMap<Uuid, Destination>,
+    successors: &BTreeMap<GroupId, Destination>,
     destinations: &[Destination],
-) -> Result<BTreeSet<Uuid>> {
+) -> Result<BTreeSet<GroupId>> {
     // These locks are out of the order of batches if no report of this batch went to a successor. Two batches
     // that wait for each other would wait for the database's deadlock check: this one gives up before, and
     // its error is retriable.
@@ -198,11 +198,11 @@ async fn replace_groups(
     Ok(replaced.iter().map(|pair| pair.0.id).collect())
 }
 
-async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> {
+async fn find_empty(tx: &mut TenantTx, ids: &[GroupId]) -> Result<Vec<GroupState>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupState,
-        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
+        r#"SELECT g.id AS "id: GroupId", g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
                   g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
                   g.ignored_after, g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version,
                   EXISTS (SELECT FROM group_activity a
@@ -213,7 +213,7 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
              AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)
            ORDER BY g.id"#,
         tenant,
-        ids
+        ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?)
@@ -221,12 +221,12 @@ async fn find_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<GroupState>> 
 
 /// Reads the present groups of the reports of these groups: behind redirects, and in the groups that are
 /// listed for them.
-async fn find_destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Vec<Destination>> {
-    let ids: Vec<Uuid> = ids.iter().copied().collect();
+async fn find_destinations(tx: &mut TenantTx, ids: &BTreeSet<GroupId>) -> Result<Vec<Destination>> {
+    let ids: Vec<GroupId> = ids.iter().copied().collect();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         Destination,
-        r#"SELECT m.from_group AS "from!", coalesce(g.merged_into, g.id) AS "to!", sum(m.reports)::bigint AS "reports!",
+        r#"SELECT m.from_group AS "from!: GroupId", coalesce(g.merged_into, g.id) AS "to!: GroupId", sum(m.reports)::bigint AS "reports!",
                   min(m.first_seen) AS "first_seen!"
            FROM group_moves m
            LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = m.to_group
@@ -234,7 +234,7 @@ async fn find_destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Ve
            WHERE m.tenant = $1 AND m.from_group = ANY ($2) AND coalesce(g.merged_into, g.id) <> m.from_group
            GROUP BY 1, 2 ORDER BY 1, 2"#,
         tenant,
-        &ids
+        &ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?)
@@ -242,18 +242,21 @@ async fn find_destinations(tx: &mut TenantTx, ids: &BTreeSet<Uuid>) -> Result<Ve
 
 /// Chooses the destination of each group that got most of its reports. A destination that is without reports
 /// itself counts as its own successor.
-fn choose_successors(empty: &BTreeSet<Uuid>, destinations: &[Destination]) -> BTreeMap<Uuid, Destination> {
-    let mut chosen: BTreeMap<Uuid, Destination> = BTreeMap::new();
+fn choose_successors(
+    empty: &BTreeSet<GroupId>,
+    destinations: &[Destination],
+) -> BTreeMap<GroupId, Destination> {
+    let mut chosen: BTreeMap<GroupId, Destination> = BTreeMap::new();
     loop {
-        let undecided = |id: &Uuid| empty.contains(id) && !chosen.contains_key(id);
-        let open: BTreeSet<Uuid> = destinations.iter().map(|one| one.from).filter(&undecided).collect();
-        let ready = |id: &&Uuid| !destinations.iter().any(|one| one.from == **id && undecided(&one.to));
+        let undecided = |id: &GroupId| empty.contains(id) && !chosen.contains_key(id);
+        let open: BTreeSet<GroupId> = destinations.iter().map(|one| one.from).filter(&undecided).collect();
+        let ready = |id: &&GroupId| !destinations.iter().any(|one| one.from == **id && undecided(&one.to));
         // If the reports of groups went to each other, none comes first: reports that went elsewhere decide.
         let next = open.iter().find(ready).or_else(|| {
             open.iter().find(|id| destinations.iter().any(|one| one.from == **id && !undecided(&one.to)))
         });
         let Some(next) = next.copied() else { return chosen };
-        let mut sums: BTreeMap<Uuid, Destination> = BTreeMap::new();
+        let mut sums: BTreeMap<GroupId, Destination> = BTreeMap::new();
         for one in destinations.iter().filter(|one| one.from == next && !undecided(&one.to)) {
             let to = chosen.get(&one.to).map_or(one.to, |successor| successor.to);
             let sum = sums.entry(to).or_insert(Destination { to, reports: 0, ..*one });
@@ -268,12 +271,12 @@ fn choose_successors(empty: &BTreeSet<Uuid>, destinations: &[Destination]) -> BT
 }
 
 /// Locks the groups that replace others. A group that is gone by now is not among them.
-async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, GroupState>> {
-    let ids: Vec<Uuid> = ids.into_iter().collect();
+async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<GroupId>) -> Result<BTreeMap<GroupId, GroupState>> {
+    let ids: Vec<GroupId> = ids.into_iter().collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         GroupState,
-        r#"SELECT g.id, g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
+        r#"SELECT g.id AS "id: GroupId", g.title, g.status AS "status: GroupStatus", g.resolved_in, g.resolved_after, g.resolved_at,
                   g.regressed_in, g.regressed_at, g.ignored_until, g.ignored_until_reports, g.ignored_until_devices,
                   g.ignored_after, g.assignee, g.ticket_url, g.first_seen, g.last_seen, g.last_version, false AS "has_comments!",
                   EXISTS (SELECT FROM group_activity a WHERE a.tenant = $1 AND a.group_id = g.id
@@ -281,7 +284,7 @@ async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap
                                                  'regressed', 'undone')) AS "has_status!"
            FROM groups g WHERE g.tenant = $1 AND g.id = ANY ($2) ORDER BY g.id FOR NO KEY UPDATE OF g"#,
         tenant,
-        &ids
+        &ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?;
@@ -292,7 +295,7 @@ async fn lock_targets(tx: &mut TenantTx, ids: BTreeSet<Uuid>) -> Result<BTreeMap
 async fn hand_over_words(
     tx: &mut TenantTx,
     replaced: &[(&GroupState, Destination)],
-    targets: &mut BTreeMap<Uuid, GroupState>,
+    targets: &mut BTreeMap<GroupId, GroupState>,
     destinations: &[Destination],
 ) -> Result<()> {
     if replaced.is_empty() {
@@ -308,7 +311,7 @@ async fn hand_over_words(
     }
     let states = targets.values().filter(|target| changed.contains(&target.id)).map(GroupState::to_json);
     write_states(tx, states.collect()).await?;
-    let pairs: Vec<(Uuid, Uuid)> = replaced.iter().map(|pair| (pair.0.id, pair.1.to)).collect();
+    let pairs: Vec<(GroupId, GroupId)> = replaced.iter().map(|pair| (pair.0.id, pair.1.to)).collect();
     move_activity(tx, &pairs).await?;
     let discussed: Vec<_> = replaced.iter().filter(|pair| pair.0.has_words()).collect();
     let others = destinations.iter().filter_map(|one| {
@@ -334,15 +337,15 @@ async fn hand_over_words(
 }
 
 /// Moves activity with its authors and times. Each entry remembers the group that it was written to.
-async fn move_activity(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> {
-    let (ids, targets): (Vec<Uuid>, Vec<Uuid>) = pairs.iter().copied().unzip();
+async fn move_activity(tx: &mut TenantTx, pairs: &[(GroupId, GroupId)]) -> Result<()> {
+    let (ids, targets): (Vec<GroupId>, Vec<GroupId>) = pairs.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE group_activity a SET group_id = n.target, moved_from = coalesce(a.moved_from, a.group_id)
          FROM unnest($2::uuid[], $3::uuid[]) AS n (id, target) WHERE a.tenant = $1 AND a.group_id = n.id",
         tenant,
-        &ids,
-        &targets
+        &ids as &[GroupId],
+        &targets as &[GroupId]
     )
     .execute(connection)
     .await?;
@@ -350,27 +353,27 @@ async fn move_activity(tx: &mut TenantTx, pairs: &[(Uuid, Uuid)]) -> Result<()> 
 }
 
 /// Protects groups from being deleted until the transaction ends. Returns those that exist.
-async fn lock_others(tx: &mut TenantTx, ids: Vec<Uuid>) -> Result<BTreeSet<Uuid>> {
+async fn lock_others(tx: &mut TenantTx, ids: Vec<GroupId>) -> Result<BTreeSet<GroupId>> {
     if ids.is_empty() {
         return Ok(BTreeSet::new());
     }
     let (connection, tenant, _) = tx.parts();
     let there = sqlx::query_scalar!(
-        "SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR KEY SHARE",
+        r#"SELECT id AS "id: GroupId" FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR KEY SHARE"#,
         tenant,
-        &ids
+        &ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?;
     Ok(there.into_iter().collect())
 }
 
-async fn delete_groups(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+async fn delete_groups(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("DELETE FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, ids)
+    sqlx::query!("DELETE FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, ids as &[GroupId])
         .execute(connection)
         .await?;
     hooks::send_event(StoreEvent::GroupsDeleted(tx, ids)).await

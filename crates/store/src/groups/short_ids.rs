@@ -1,7 +1,7 @@
 //! Short names of groups, such as `SHOP-1A2B`: a part of the app's name, and the first digits of the group's id
 //! in base 32. If another group has the name already, it gets more digits.
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeSet;
 use unslide_model::short_id::{DIGIT_COUNTS, DIGITS, PREFIX_CHARS, normalize_short_id};
 
@@ -9,7 +9,7 @@ use unslide_model::short_id::{DIGIT_COUNTS, DIGITS, PREFIX_CHARS, normalize_shor
 const NO_PREFIX: &str = "APP";
 
 /// Gives names to new groups, each with its app. A group that has a name keeps it.
-pub(crate) async fn name_groups(tx: &mut TenantTx, groups: &[(Uuid, &str)]) -> Result<()> {
+pub(crate) async fn name_groups(tx: &mut TenantTx, groups: &[(GroupId, &str)]) -> Result<()> {
     let mut unnamed = groups.to_vec();
     for digits in DIGIT_COUNTS {
         if unnamed.is_empty() {
@@ -26,30 +26,34 @@ pub(crate) async fn name_groups(tx: &mut TenantTx, groups: &[(Uuid, &str)]) -> R
 }
 
 /// Inserts the names of groups that no other group has. Returns the groups that have one now.
-async fn insert_names(tx: &mut TenantTx, groups: &[(Uuid, &str)], digits: usize) -> Result<BTreeSet<Uuid>> {
-    let ids: Vec<Uuid> = groups.iter().map(|(id, _)| *id).collect();
+async fn insert_names(
+    tx: &mut TenantTx,
+    groups: &[(GroupId, &str)],
+    digits: usize,
+) -> Result<BTreeSet<GroupId>> {
+    let ids: Vec<GroupId> = groups.iter().map(|(id, _)| *id).collect();
     let names: Vec<String> = groups.iter().map(|(id, app)| build_short_id(app, *id, digits)).collect();
     let (connection, tenant, _) = tx.parts();
     let named = sqlx::query_scalar!(
-        "INSERT INTO group_short_ids (tenant, short_id, group_id)
+        r#"INSERT INTO group_short_ids (tenant, short_id, group_id)
          SELECT $1, n.short_id, n.id FROM unnest($2::text[], $3::uuid[]) AS n (short_id, id)
-         ORDER BY n.short_id, n.id ON CONFLICT DO NOTHING RETURNING group_id",
+         ORDER BY n.short_id, n.id ON CONFLICT DO NOTHING RETURNING group_id AS "group_id: GroupId""#,
         tenant,
         &names,
-        &ids
+        &ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?;
     Ok(named.into_iter().collect())
 }
 
-async fn find_named(tx: &mut TenantTx, groups: &[(Uuid, &str)]) -> Result<BTreeSet<Uuid>> {
-    let ids: Vec<Uuid> = groups.iter().map(|(id, _)| *id).collect();
+async fn find_named(tx: &mut TenantTx, groups: &[(GroupId, &str)]) -> Result<BTreeSet<GroupId>> {
+    let ids: Vec<GroupId> = groups.iter().map(|(id, _)| *id).collect();
     let (connection, tenant, _) = tx.parts();
     let named = sqlx::query_scalar!(
-        "SELECT group_id FROM group_short_ids WHERE tenant = $1 AND group_id = ANY ($2)",
+        r#"SELECT group_id AS "group_id: GroupId" FROM group_short_ids WHERE tenant = $1 AND group_id = ANY ($2)"#,
         tenant,
-        &ids
+        &ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?;
@@ -58,11 +62,11 @@ async fn find_named(tx: &mut TenantTx, groups: &[(Uuid, &str)]) -> Result<BTreeS
 
 /// Returns the groups with these short names, in their places; `None` if no group has or had the name. A group
 /// that was replaced is returned itself: its id leads on.
-pub async fn find_short_ids(tx: &mut TenantTx, names: &[String]) -> Result<Vec<Option<Uuid>>> {
+pub async fn find_short_ids(tx: &mut TenantTx, names: &[String]) -> Result<Vec<Option<GroupId>>> {
     let names: Vec<String> = names.iter().map(|name| normalize_short_id(name).unwrap_or_default()).collect();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
-        r#"SELECT s.group_id AS "group_id?" FROM unnest($2::text[]) WITH ORDINALITY AS n (short_id, place)
+        r#"SELECT s.group_id AS "group_id?: GroupId" FROM unnest($2::text[]) WITH ORDINALITY AS n (short_id, place)
            LEFT JOIN group_short_ids s ON s.tenant = $1 AND s.short_id = n.short_id ORDER BY n.place"#,
         tenant,
         &names
@@ -71,8 +75,8 @@ pub async fn find_short_ids(tx: &mut TenantTx, names: &[String]) -> Result<Vec<O
     .await?)
 }
 
-fn build_short_id(app: &str, id: Uuid, digits: usize) -> String {
-    let number = id.as_u128();
+fn build_short_id(app: &str, id: GroupId, digits: usize) -> String {
+    let number = id.uuid().as_u128();
     // 25 digits of five bits each from the front, and one of the three bits that are left.
     let digit = |place: usize| {
         let value = if place < 25 { (number >> (123 - place * 5)) & 31 } else { number & 7 };
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_name_is_part_of_the_app_and_digits_of_the_id() {
-        let id = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        let id = GroupId::from_uuid(crate::Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef));
         assert_eq!(build_short_id("com.example.shop", id, 4), "SHOP-04HM");
         assert_eq!(build_short_id("com.example.my-great-app", id, 4), "MYGREATA-04HM");
         assert_eq!(build_short_id("com.example.\u{5546}\u{5e97}", id, 4), "EXAMPLE-04HM");

@@ -3,18 +3,18 @@
 use super::state_row::{HistoryEntry, StateRow, lock_states, newest_versions, write_states};
 use super::status::GroupUpdate;
 use super::{Deed, GroupActor, follow_redirects, record_actions};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
     /// The group has the requested state: the requested group, or the one that replaced it.
-    Done(Uuid),
+    Done(GroupId),
     /// There is no such group.
     NotFound,
     /// It is merged into this group. That group's state counts.
-    Merged(Uuid),
+    Merged(GroupId),
     /// It is to be resolved in the next version or ignored until it, and no version of its app is known.
     NoVersion,
 }
@@ -24,7 +24,7 @@ pub enum UpdateOutcome {
 /// `app`, only a group of that app.
 pub async fn update_group(
     tx: &mut TenantTx,
-    id: Uuid,
+    id: GroupId,
     app: Option<&str>,
     actor: GroupActor<'_>,
     update: &GroupUpdate,
@@ -37,7 +37,7 @@ pub async fn update_group(
 /// group that cannot be changed does not keep the others from it.
 pub async fn update_groups(
     tx: &mut TenantTx,
-    ids: &[Uuid],
+    ids: &[GroupId],
     app: Option<&str>,
     actor: GroupActor<'_>,
     update: &GroupUpdate,
@@ -61,7 +61,7 @@ pub async fn update_groups(
         })
         .collect();
     let now = tx.now();
-    let mut entries: Vec<(Uuid, HistoryEntry)> = Vec::new();
+    let mut entries: Vec<(GroupId, HistoryEntry)> = Vec::new();
     for id in done_ids(&outcomes) {
         if let Some(row) = locked.rows.get_mut(&id) {
             let newest = newest.get(&row.app).map(String::as_str);
@@ -71,7 +71,7 @@ pub async fn update_groups(
     if entries.is_empty() {
         return Ok(outcomes);
     }
-    let changed: BTreeSet<Uuid> = entries.iter().map(|(id, _)| *id).collect();
+    let changed: BTreeSet<GroupId> = entries.iter().map(|(id, _)| *id).collect();
     let rows = changed.iter().filter_map(|id| locked.rows.get(id)).map(StateRow::to_json);
     write_states(tx, rows.collect()).await?;
     let deeds = entries.iter().map(|(group, entry)| Deed {
@@ -85,7 +85,7 @@ pub async fn update_groups(
 }
 
 /// Returns the groups that are changed, each once.
-fn done_ids(outcomes: &[UpdateOutcome]) -> BTreeSet<Uuid> {
+fn done_ids(outcomes: &[UpdateOutcome]) -> BTreeSet<GroupId> {
     let done = |outcome: &UpdateOutcome| match outcome {
         UpdateOutcome::Done(id) => Some(*id),
         _ => None,
@@ -96,13 +96,13 @@ fn done_ids(outcomes: &[UpdateOutcome]) -> BTreeSet<Uuid> {
 /// Groups that are locked for a change.
 struct LockedGroups {
     /// For each id that was asked for, the group that it leads to.
-    targets: Vec<Uuid>,
-    rows: BTreeMap<Uuid, StateRow>,
+    targets: Vec<GroupId>,
+    rows: BTreeMap<GroupId, StateRow>,
 }
 
 /// Locks groups, or those that replaced them. A group can be replaced while this transaction waits for its
 /// lock, so ids that are not found are followed and looked up again.
-async fn lock_groups(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<LockedGroups> {
+async fn lock_groups(tx: &mut TenantTx, ids: &[GroupId], app: Option<&str>) -> Result<LockedGroups> {
     let mut locked = LockedGroups { targets: ids.to_vec(), rows: BTreeMap::new() };
     loop {
         let missing = locked.missing_ids();
@@ -115,7 +115,7 @@ async fn lock_groups(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Resu
         if followed == missing {
             return Ok(locked);
         }
-        let leads: BTreeMap<Uuid, Uuid> = missing.into_iter().zip(followed).collect();
+        let leads: BTreeMap<GroupId, GroupId> = missing.into_iter().zip(followed).collect();
         for target in &mut locked.targets {
             *target = leads.get(target).copied().unwrap_or(*target);
         }
@@ -124,8 +124,8 @@ async fn lock_groups(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Resu
 
 impl LockedGroups {
     /// Returns the groups that are not locked yet, each once, in their order.
-    fn missing_ids(&self) -> Vec<Uuid> {
-        let missing: BTreeSet<Uuid> =
+    fn missing_ids(&self) -> Vec<GroupId> {
+        let missing: BTreeSet<GroupId> =
             self.targets.iter().filter(|id| !self.rows.contains_key(id)).copied().collect();
         missing.into_iter().collect()
     }

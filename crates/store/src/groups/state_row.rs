@@ -2,7 +2,7 @@
 
 use super::GroupAction;
 use super::status::{GroupStatus, GroupUpdate, IgnoreLimits};
-use crate::{Result, TenantTx, Uuid, json};
+use crate::{GroupId, Result, TenantTx, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::format_description::BorrowedFormatItem;
@@ -19,7 +19,7 @@ const VERSION_ROWS_LIMIT: i64 = 5_000;
 
 /// A group as far as its state goes.
 pub(super) struct StateRow {
-    pub(super) id: Uuid,
+    pub(super) id: GroupId,
     pub(super) app: String,
     status: GroupStatus,
     resolved_in: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct StateRow {
     last_version: String,
     reports: i64,
     devices: i64,
-    pub(super) merged_into: Option<Uuid>,
+    pub(super) merged_into: Option<GroupId>,
 }
 
 /// An entry of a group's history that a change adds.
@@ -207,16 +207,20 @@ fn describe_limits(limits: IgnoreLimits, after: Option<&str>) -> Option<String> 
 }
 
 /// Locks groups, in the order of their ids.
-pub(super) async fn lock_states(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<Vec<StateRow>> {
+pub(super) async fn lock_states(
+    tx: &mut TenantTx,
+    ids: &[GroupId],
+    app: Option<&str>,
+) -> Result<Vec<StateRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         StateRow,
-        r#"SELECT id, app, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at, regressed_in,
+        r#"SELECT id AS "id: GroupId", app, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at, regressed_in,
                   regressed_at, ignored_until, ignored_until_reports, ignored_until_devices, ignored_after, state_before,
-                  assignee, ticket_url, last_version, reports, devices, merged_into
+                  assignee, ticket_url, last_version, reports, devices, merged_into AS "merged_into: GroupId"
            FROM groups WHERE tenant = $1 AND id = ANY ($2) AND ($3::text IS NULL OR app = $3) ORDER BY id FOR UPDATE"#,
         tenant,
-        ids,
+        ids as &[GroupId],
         app
     )
     .fetch_all(connection)

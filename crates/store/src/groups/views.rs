@@ -1,7 +1,7 @@
 //! Saved views: names of filters of the list of groups.
 
 use crate::column::{JsonColumn, json_column};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupViewId, Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -65,7 +65,8 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct GroupView {
     /// Id of the view.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: GroupViewId,
     /// Its name, which no other view of the key or of the tenant has.
     #[schema(example = "Mine this week")]
     pub name: String,
@@ -107,7 +108,7 @@ pub async fn list_views(tx: &mut TenantTx, reader: ViewReader<'_>) -> Result<Vec
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupView,
-        r#"SELECT id, name, owner = '' AS "shared!", filter AS "filter: JsonColumn<GroupViewFilter>", created_at
+        r#"SELECT id AS "id: GroupViewId", name, owner = '' AS "shared!", filter AS "filter: JsonColumn<GroupViewFilter>", created_at
            FROM group_views
            WHERE tenant = $1 AND (owner = '' OR owner = $2) AND ($3::text IS NULL OR filter ->> 'app' = $3)
            ORDER BY name COLLATE "C", owner LIMIT $4"#,
@@ -121,7 +122,11 @@ pub async fn list_views(tx: &mut TenantTx, reader: ViewReader<'_>) -> Result<Vec
 }
 
 /// Finds a view that a key sees.
-pub async fn find_view(tx: &mut TenantTx, reader: ViewReader<'_>, id: Uuid) -> Result<Option<GroupView>> {
+pub async fn find_view(
+    tx: &mut TenantTx,
+    reader: ViewReader<'_>,
+    id: GroupViewId,
+) -> Result<Option<GroupView>> {
     Ok(list_views(tx, reader).await?.into_iter().find(|view| view.id == id))
 }
 
@@ -148,8 +153,8 @@ pub async fn save_view(
     }
     let filter_json = serde_json::to_value(filter).unwrap_or_default();
     let id = sqlx::query_scalar!(
-        "INSERT INTO group_views (tenant, id, owner, name, filter, created_by, created_at)
-         VALUES ($1, unslide_uuid($2), $3, $4, $5, $6, $2) ON CONFLICT DO NOTHING RETURNING id",
+        r#"INSERT INTO group_views (tenant, id, owner, name, filter, created_by, created_at)
+         VALUES ($1, unslide_uuid($2), $3, $4, $5, $6, $2) ON CONFLICT DO NOTHING RETURNING id AS "id: GroupViewId""#,
         tenant,
         now,
         owner,
@@ -168,7 +173,7 @@ pub async fn save_view(
 pub async fn change_view(
     tx: &mut TenantTx,
     reader: ViewReader<'_>,
-    id: Uuid,
+    id: GroupViewId,
     name: Option<&str>,
     filter: Option<&GroupViewFilter>,
 ) -> Result<ViewOutcome> {
@@ -184,7 +189,7 @@ pub async fn change_view(
            AND NOT EXISTS (SELECT FROM group_views o
                            WHERE o.tenant = $1 AND o.owner = v.owner AND o.name = $3 AND o.id <> v.id)",
         tenant,
-        id,
+        id as GroupViewId,
         view.name,
         serde_json::to_value(&view.filter).unwrap_or_default()
     )
@@ -197,9 +202,9 @@ pub async fn change_view(
 }
 
 /// Deletes a view. The caller has found it with [`find_view`].
-pub async fn delete_view(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+pub async fn delete_view(tx: &mut TenantTx, id: GroupViewId) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("DELETE FROM group_views WHERE tenant = $1 AND id = $2", tenant, id)
+    sqlx::query!("DELETE FROM group_views WHERE tenant = $1 AND id = $2", tenant, id as GroupViewId)
         .execute(connection)
         .await?;
     Ok(())

@@ -8,7 +8,7 @@ pub use work::{FeatureWork, JobKind, Work};
 use crate::column::{JsonColumn, OwnerColumn};
 use crate::number::{from_row32, to_row32};
 use crate::purge;
-use crate::{OwnerTx, Result, Store, StoreError, Uuid};
+use crate::{JobId, OwnerTx, Result, Store, StoreError, Uuid};
 use sqlx::postgres::PgQueryResult;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Owner, TenantId};
@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::minutes(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLease {
     /// The job.
-    pub id: Uuid,
+    pub id: JobId,
     /// The owner of the job.
     pub owner: Owner,
     /// The work to do.
@@ -51,17 +51,17 @@ impl JobLease {
 }
 
 /// Adds a job of the transaction's owner.
-pub async fn add_job(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
+pub async fn add_job(tx: &mut OwnerTx, work: &Work) -> Result<JobId> {
     add_later(tx, work, Duration::ZERO).await
 }
 
 /// Does the same with a job that is due after a pause.
-pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) -> Result<Uuid> {
+pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) -> Result<JobId> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
-        "INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
-         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $2, $2) RETURNING id",
+        r#"INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $2, $2) RETURNING id AS "id: JobId""#,
         tenant,
         now,
         work.kind(),
@@ -144,7 +144,7 @@ async fn take_due_jobs(
     let now = store.now();
     let rows = sqlx::query_as!(
         LeasedRow,
-        r#"SELECT id AS "id!", tenant AS "owner!: OwnerColumn", payload AS "work!: JsonColumn<Work>", attempts AS "attempts!",
+        r#"SELECT id AS "id!: JobId", tenant AS "owner!: OwnerColumn", payload AS "work!: JsonColumn<Work>", attempts AS "attempts!",
                   max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
                   created_at AS "created_at!"
            FROM unslide_jobs_take($1, $2, $3, $4, $5, $6)"#,
@@ -166,7 +166,7 @@ fn kind_names(kinds: &[impl AsRef<str>]) -> Vec<String> {
 
 /// The row of a job that was leased.
 struct LeasedRow {
-    id: Uuid,
+    id: JobId,
     owner: OwnerColumn,
     work: JsonColumn<Work>,
     attempts: i32,
@@ -201,7 +201,7 @@ macro_rules! update_job {
                 + $change
                 + " WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
             tenant,
-            $job.id,
+            $job.id as JobId,
             $job.token,
             $($argument),+
         );
@@ -226,7 +226,7 @@ pub async fn extend_lease(store: &Store, job: &JobLease, lease: Duration) -> Res
          WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'
            AND (kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = $1 AND t.state = 'deleted'))",
         tenant,
-        job.id,
+        job.id as JobId,
         job.token,
         now + lease,
         now
@@ -262,7 +262,7 @@ pub async fn take_attempt_back(store: &Store, job: &JobLease) -> Result<()> {
         "UPDATE jobs SET attempts = greatest(attempts - 1, 0)
          WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running')",
         tenant,
-        job.id
+        job.id as JobId
     )
     .execute(connection)
     .await?;
@@ -279,7 +279,7 @@ pub async fn is_exhausted(store: &Store, job: &JobLease) -> Result<bool> {
     let used_up = sqlx::query_scalar!(
         r#"SELECT attempts > max_attempts AS "used_up!" FROM jobs WHERE tenant = $1 AND id = $2 AND lease_token = $3"#,
         tenant,
-        job.id,
+        job.id as JobId,
         job.token
     )
     .fetch_optional(connection)

@@ -3,10 +3,12 @@
 use crate::column::words;
 use crate::wakes::cursor::WakeCursor;
 use crate::wakes::system;
-use crate::{Result, StoreError, Uuid};
+use crate::{ReprocessId, Result, StoreError, UploadId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
 use unslide_model::{ContentHash, DebugId};
 
 /// The work of a job.
@@ -16,7 +18,7 @@ pub enum Work {
     /// Unpack an uploaded file and build its symcaches.
     Build {
         /// The upload.
-        upload: Uuid,
+        upload: UploadId,
     },
     /// Ask for the reports that waited for a debug id (see [`crate::wakes`]).
     Wake {
@@ -38,7 +40,7 @@ pub enum Work {
     /// Ask for reports again on demand (see [`crate::reprocess`]).
     Reprocess {
         /// The reprocess.
-        id: Uuid,
+        id: ReprocessId,
     },
     /// Move stored reports to the groups that the tenant's rules give them (see [`crate::reports::regroup`]).
     Regroup {
@@ -84,7 +86,7 @@ pub struct FeatureWork {
 impl FeatureWork {
     /// Makes work on one row of the feature, which the argument `name` names.
     #[must_use]
-    pub fn on_row(kind: &'static str, name: &str, row: Uuid) -> FeatureWork {
+    pub fn on_row(kind: &'static str, name: &str, row: impl Display) -> FeatureWork {
         let arguments = [(name.to_owned(), Value::String(row.to_string()))].into_iter().collect();
         FeatureWork { kind: kind.into(), arguments }
     }
@@ -95,7 +97,7 @@ impl Work {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the argument names none, or the work is not a feature's.
-    pub fn row(&self, name: &str) -> Result<Uuid> {
+    pub fn row<Id: FromStr>(&self, name: &str) -> Result<Id> {
         let Work::Feature(FeatureWork { arguments, .. }) = self else {
             return Err(StoreError::corrupt("jobs", "the work is not a feature's"));
         };

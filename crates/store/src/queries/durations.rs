@@ -1,6 +1,6 @@
 //! How long the app hung, or was sampled, in the reports of a group.
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 
 /// Reports that are looked at, the newest first.
 pub const MOST_REPORTS: i64 = 1_000;
@@ -21,7 +21,7 @@ pub struct VersionDurations {
 }
 
 /// Returns the durations of the newest reports of a group, by version.
-pub async fn group_durations(tx: &mut TenantTx, group: Uuid) -> Result<Vec<VersionDurations>> {
+pub async fn group_durations(tx: &mut TenantTx, group: GroupId) -> Result<Vec<VersionDurations>> {
     let groups = crate::queries::groups::with_merged(tx, group).await?;
     // The newest of each group, by the index, and the newest of these.
     let (connection, tenant, _) = tx.parts();
@@ -40,7 +40,7 @@ pub async fn group_durations(tx: &mut TenantTx, group: Uuid) -> Result<Vec<Versi
            FROM newest WHERE jsonb_typeof(duration) = 'number'
            GROUP BY version ORDER BY max(received_at) DESC, version LIMIT $4"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         MOST_REPORTS,
         MOST_VERSIONS
     )

@@ -1,6 +1,6 @@
 //! Reports over time, as charts show them.
 
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use time::{Date, Duration, OffsetDateTime};
 
 /// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent
@@ -163,7 +163,7 @@ pub async fn read_totals(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTrend {
     /// The group.
-    pub group: Uuid,
+    pub group: GroupId,
     /// The day of arrival (UTC).
     pub day: Date,
     /// Reports.
@@ -174,14 +174,14 @@ pub struct GroupTrend {
 /// it alone.
 pub async fn read_group_trends(
     tx: &mut TenantTx,
-    groups: &[Uuid],
+    groups: &[GroupId],
     version: Option<&str>,
     from: Date,
 ) -> Result<Vec<GroupTrend>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupTrend,
-        r#"SELECT coalesce(g.merged_into, g.id) AS "group!", d.day AS "day!", sum(d.reports)::bigint AS "reports!"
+        r#"SELECT coalesce(g.merged_into, g.id) AS "group!: GroupId", d.day AS "day!", sum(d.reports)::bigint AS "reports!"
            FROM groups g CROSS JOIN LATERAL (
                SELECT day, reports FROM group_day_counts
                WHERE $4::text IS NULL AND tenant = $1 AND group_id = g.id AND day >= $3
@@ -191,7 +191,7 @@ pub async fn read_group_trends(
            WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2))
            GROUP BY 1, 2 ORDER BY 1, 2"#,
         tenant,
-        groups,
+        groups as &[GroupId],
         from,
         version.map(|version| version.replace('\0', ""))
     )

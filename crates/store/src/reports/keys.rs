@@ -6,7 +6,7 @@ use crate::column::{HashColumn, ReportIdColumn, U32};
 use crate::number::{from_row32, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::requests::pauses::RETRY_BACKOFFS;
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{ReprocessId, Result, StoreError, TenantTx, Uuid};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -25,7 +25,7 @@ pub(crate) struct KeyRow {
     /// When the outstanding request was sent first.
     pub(crate) asked_at: Option<OffsetDateTime>,
     /// The reprocess that made the outstanding request.
-    pub(crate) reprocess: Option<Uuid>,
+    pub(crate) reprocess: Option<ReprocessId>,
     pub(crate) deleted: bool,
 }
 
@@ -70,7 +70,7 @@ macro_rules! lock_keys {
             r#"SELECT k.report_id AS "report_id: ReportIdColumn", k.variant AS "variant: U32",
                       k.content_hash AS "content_hash: HashColumn", k.received_at,
                       k.latest_revision AS "latest_revision: U32", k.requested_revision AS "requested_revision: U32",
-                      k.requested_at, k.asked_at, k.reprocess_id AS reprocess, k.deleted_at IS NOT NULL AS "deleted!"
+                      k.requested_at, k.asked_at, k.reprocess_id AS "reprocess: ReprocessId", k.deleted_at IS NOT NULL AS "deleted!"
                FROM "# + $rest + " ORDER BY k.report_id, k.variant FOR UPDATE OF k",
             $($argument),+
         )

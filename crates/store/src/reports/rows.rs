@@ -4,7 +4,7 @@ use super::{Change, FrameTotals, ImageUse, ReportDetails};
 use crate::groups;
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
-use crate::{Result, StoreError, TenantTx, Uuid, json};
+use crate::{GroupId, Result, StoreError, TenantTx, Uuid, json};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::{FromRow, Row};
@@ -32,7 +32,7 @@ pub(super) struct Previous {
     #[sqlx(flatten)]
     pub(super) frames: FrameTotals,
     #[sqlx(rename = "group_id")]
-    pub(super) group: Option<Uuid>,
+    pub(super) group: Option<GroupId>,
     #[sqlx(flatten)]
     pub(super) texts: GroupTexts,
     #[sqlx(flatten)]
@@ -78,7 +78,7 @@ impl GroupTexts {
 
 /// The group that a report is counted for.
 pub(super) struct GroupRow<'f> {
-    pub(super) id: Uuid,
+    pub(super) id: GroupId,
     pub(super) app: String,
     /// `None` of a report that leaves the group.
     pub(super) grouping: Option<&'f ReportGrouping>,
@@ -205,7 +205,7 @@ struct NewReportRow {
     symbols_missing: bool,
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
-    group_id: Option<Uuid>,
+    group_id: Option<GroupId>,
     title: Option<String>,
     run_id: Option<Uuid>,
     process_identity: Option<Uuid>,

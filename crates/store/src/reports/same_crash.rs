@@ -7,7 +7,7 @@ use super::rollups::{self, Counted};
 use crate::column::TenantColumn;
 use crate::groups::lock_out_merges;
 use crate::number::to_row32;
-use crate::{Result, Store, TenantTx, Uuid};
+use crate::{GroupId, Result, Store, TenantTx, Uuid};
 use time::Duration;
 
 /// The most days between the arrivals of the two.
@@ -82,10 +82,10 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<b
 }
 
 /// Returns the group of KSCrash's report of a crash.
-async fn find_group(tx: &mut TenantTx, app: &str, report: Uuid) -> Result<Option<Uuid>> {
+async fn find_group(tx: &mut TenantTx, app: &str, report: Uuid) -> Result<Option<GroupId>> {
     let (connection, tenant, _) = tx.parts();
     let group = sqlx::query_scalar!(
-        r#"SELECT r.group_id AS "group!" FROM report_keys k
+        r#"SELECT r.group_id AS "group!: GroupId" FROM report_keys k
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
                          AND r.variant = k.variant
            WHERE k.tenant = $1 AND k.report_id = $2 AND r.app = $3 AND NOT r.metric_kit AND r.group_id IS NOT NULL

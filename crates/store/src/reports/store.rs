@@ -14,7 +14,7 @@ use crate::outbox::NeededSymbols;
 use crate::persons::{self, ArrivedPerson};
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
-use crate::{Result, TenantTx, Uuid, wakes};
+use crate::{ReprocessId, Result, TenantTx, wakes};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -306,9 +306,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns how requests of reprocesses ended with these revisions.
-    fn count_request_ends(&self) -> BTreeMap<Uuid, RequestEnds> {
+    fn count_request_ends(&self) -> BTreeMap<ReprocessId, RequestEnds> {
         let changed = self.changes.iter().map(|change| (change.key, change.arrival.revision));
-        let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
+        let mut ends: BTreeMap<ReprocessId, RequestEnds> = BTreeMap::new();
         for (key, revision) in changed.chain(self.remembered.iter().copied()) {
             if let Some(id) = key.reprocess.filter(|_| revision >= key.requested_revision) {
                 ends.entry(id).or_default().better += 1;

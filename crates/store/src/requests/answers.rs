@@ -5,7 +5,7 @@ use crate::outbox::NeededSymbols;
 use crate::reports::{KeyRow, NeedsByReport, lock_known, own_symbols, system_since};
 use crate::requests::reprocess::{self, RequestEnds};
 use crate::requests::{Ask, make_requests, read_needs, retries};
-use crate::{Result, TenantTx, Uuid};
+use crate::{ReprocessId, Result, SegmentId, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Duration, OffsetDateTime};
 use unslide_model::ReportId;
@@ -22,7 +22,7 @@ pub enum RequestOutcome {
     Gone,
     /// The body is not in this segment, or is damaged there. If it has moved from there, the request stays
     /// open; otherwise it is lost.
-    Lost(Uuid),
+    Lost(SegmentId),
     /// The request is a dead letter.
     Dead,
     /// It cannot be asked for at all.
@@ -144,7 +144,7 @@ async fn end_requests(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
     let asked = asked_for(tx, closed).await?;
     clear_requests(tx, closed).await?;
     ask_again(tx, closed, asked).await?;
-    let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
+    let mut ends: BTreeMap<ReprocessId, RequestEnds> = BTreeMap::new();
     for Closed { key, outcome } in closed {
         let Some(id) = key.reprocess else { continue };
         let ends = ends.entry(id).or_default();
@@ -269,7 +269,7 @@ async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport
 
 /// Segments of reports' bodies; `None` for a body in the database. Reports that the store does not have are
 /// left out.
-type Segments = BTreeMap<(Uuid, i32), Option<Uuid>>;
+type Segments = BTreeMap<(Uuid, i32), Option<SegmentId>>;
 
 async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
     if keys.is_empty() {
@@ -279,7 +279,7 @@ async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
     let received: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query!(
-        r#"SELECT r.report_id AS "report_id!", r.variant AS "variant!", CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?"
+        r#"SELECT r.report_id AS "report_id!", r.variant AS "variant!", CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?: SegmentId"
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS a (received_at, report_id, variant)
            JOIN reports r ON r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id
                          AND r.variant = a.variant

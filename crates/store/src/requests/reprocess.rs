@@ -8,7 +8,7 @@ use crate::number::{from_row, to_row, to_row32};
 use crate::queries::reports::{self, ReportFilter};
 use crate::reports::{KeyRow, lock_known, own_symbols};
 use crate::requests::{self, Ask};
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{ReprocessId, Result, StoreError, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -68,7 +68,8 @@ json_column!(ReprocessFilter);
 #[schema(as = Reprocess)]
 pub struct ReprocessRun {
     /// Id of the reprocess, to follow its progress.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: ReprocessId,
     /// `running` while the service requests reports again, `done` when all were requested, or `failed`.
     /// Answers may still come after that: see `answered`.
     #[schema(value_type = String)]
@@ -155,8 +156,8 @@ pub async fn create_reprocess(
     let json = serde_json::to_value(&wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let (connection, tenant, now) = tx.parts();
     let id = sqlx::query_scalar!(
-        "INSERT INTO reprocesses (id, tenant, actor, wanted, matched, created_at, updated_at)
-         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2) RETURNING id",
+        r#"INSERT INTO reprocesses (id, tenant, actor, wanted, matched, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2) RETURNING id AS "id: ReprocessId""#,
         tenant,
         now,
         actor,
@@ -170,11 +171,11 @@ pub async fn create_reprocess(
 }
 
 /// Returns a reprocess; `None` if there is none of that id.
-pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
+pub async fn get(tx: &mut TenantTx, id: ReprocessId) -> Result<Option<ReprocessRun>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         ReprocessRun,
-        r#"SELECT id, status AS "status: ReprocessStatus",
+        r#"SELECT id AS "id: ReprocessId", status AS "status: ReprocessStatus",
                   status <> 'running' AND better + unchanged + gone >= asked AS "answered!",
                   wanted ->> 'app' AS app, wanted ->> 'version' AS version, wanted ->> 'build' AS build,
                   wanted ->> 'from' AS "from!: Nullable<TimeColumn>", wanted ->> 'to' AS "to!: Nullable<TimeColumn>",
@@ -184,7 +185,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
                   gone AS "gone: U64", created_at, updated_at
            FROM reprocesses WHERE tenant = $1 AND id = $2"#,
         tenant,
-        id
+        id as ReprocessId
     )
     .fetch_optional(connection)
     .await?)
@@ -202,13 +203,13 @@ pub struct ReprocessPage {
 /// Asks for the next `limit` reports, the newest first, and records the progress in the same transaction:
 /// after a restart it continues from there. `None` if the reprocess is over, or another worker has gone on
 /// with it in between: the caller must roll back then.
-pub async fn request_page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
+pub async fn request_page(tx: &mut TenantTx, id: ReprocessId, limit: u32) -> Result<Option<ReprocessPage>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT wanted AS "wanted: JsonColumn<ReprocessFilter>", last FROM reprocesses
            WHERE tenant = $1 AND id = $2 AND status = 'running'"#,
         tenant,
-        id
+        id as ReprocessId
     )
     .fetch_optional(connection)
     .await?;
@@ -237,7 +238,7 @@ pub async fn request_page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Opt
                 under_way = under_way + $7, status = CASE WHEN $4::text IS NULL THEN 'done' ELSE status END, updated_at = $8
          WHERE tenant = $1 AND id = $2 AND last IS NOT DISTINCT FROM $3 AND status = 'running'",
         tenant,
-        id,
+        id as ReprocessId,
         row.last,
         found.next.map(|next| next.to_string()),
         to_row(found.reports.len() as u64),
@@ -255,7 +256,7 @@ pub async fn request_page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Opt
 
 /// Records that a reprocess waits for the answers about these reports. Returns their number. An overdue
 /// request that is sent again stays with the other reprocess, which waits for its answer.
-async fn claim_reports(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> Result<u64> {
+async fn claim_reports(tx: &mut TenantTx, id: ReprocessId, reports: &[(Uuid, i32)]) -> Result<u64> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let claimed = sqlx::query!(
@@ -263,7 +264,7 @@ async fn claim_reports(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> 
          FROM unnest($3::uuid[], $4::integer[]) AS a (report_id, variant)
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.reprocess_id IS NULL",
         tenant,
-        id,
+        id as ReprocessId,
         &ids,
         &variants
     )
@@ -281,8 +282,8 @@ pub(crate) struct RequestEnds {
 }
 
 /// Returns the requests of reprocesses for reports that are deleted.
-pub(crate) fn count_deleted(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
-    let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
+pub(crate) fn count_deleted(keys: &[KeyRow]) -> BTreeMap<ReprocessId, RequestEnds> {
+    let mut ends: BTreeMap<ReprocessId, RequestEnds> = BTreeMap::new();
     for id in keys.iter().filter_map(|key| key.reprocess) {
         ends.entry(id).or_default().gone += 1;
     }
@@ -290,14 +291,14 @@ pub(crate) fn count_deleted(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
 }
 
 /// Counts ends, the last thing that a transaction does: these rows are everybody's.
-pub(crate) async fn count_ends(tx: &mut TenantTx, ends: &BTreeMap<Uuid, RequestEnds>) -> Result<()> {
+pub(crate) async fn count_ends(tx: &mut TenantTx, ends: &BTreeMap<ReprocessId, RequestEnds>) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     for (id, ends) in ends {
         sqlx::query!(
             "UPDATE reprocesses SET better = better + $3, unchanged = unchanged + $4, gone = gone + $5, updated_at = $6
              WHERE tenant = $1 AND id = $2",
             tenant,
-            id,
+            *id as ReprocessId,
             ends.better,
             ends.unchanged,
             ends.gone,

@@ -3,7 +3,7 @@
 use crate::number::{from_row, from_row32, to_row32};
 use crate::reports::ReportOrigin;
 use crate::segments::{FrameColumns, ReportBody};
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, SegmentId, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use unslide_model::{ReportId, SenderKeyId};
 
@@ -36,7 +36,7 @@ pub async fn find_sources(
     // One look into the indexes for each, however many reports there are.
     let rows = sqlx::query!(
         r#"SELECT a.id AS "id!", a.variant AS "variant!", s.revision AS "revision!", s.received_at AS "received_at!",
-                  s.size AS "size!", s.body AS "body?", s.segment AS "segment?", s.at_offset AS "at_offset?",
+                  s.size AS "size!", s.body AS "body?", s.segment AS "segment?: SegmentId", s.at_offset AS "at_offset?",
                   s.length AS "length?", s.body_key AS "body_key?", s.origin_topic AS "origin_topic?", s.origin_partition AS "origin_partition?",
                   s.origin_offset AS "origin_offset?", s.traceparent AS "traceparent?",
                   s.sender_key AS "sender_key?"

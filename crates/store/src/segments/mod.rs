@@ -21,7 +21,7 @@ pub use write::{
 };
 
 use crate::number::from_row;
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{Result, SegmentId, StoreError, TenantTx, Uuid};
 use sqlx::FromRow;
 use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::BodyKey;
@@ -60,7 +60,7 @@ const MAX_BODY_BYTES: usize = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLocation {
     /// The segment.
-    pub segment: Uuid,
+    pub segment: SegmentId,
     /// The segment's day, in UTC.
     pub day: Date,
     /// Bytes from the segment's start.
@@ -83,7 +83,7 @@ pub enum ReportBody {
 /// The position of a body, as a row of `report_frames` that may not exist gives it.
 #[derive(FromRow)]
 pub(crate) struct FrameColumns {
-    pub(crate) segment: Option<Uuid>,
+    pub(crate) segment: Option<SegmentId>,
     pub(crate) at_offset: Option<i64>,
     pub(crate) length: Option<i64>,
     pub(crate) body_key: Option<Vec<u8>>,
@@ -149,7 +149,7 @@ pub(crate) async fn drop_frames(
                WHERE f.tenant = $1 AND f.received_at = k.received_at AND f.report_id = k.report_id
                  AND f.variant = k.variant
                RETURNING f.segment)
-           SELECT DISTINCT segment AS "segment!" FROM gone"#,
+           SELECT DISTINCT segment AS "segment!: SegmentId" FROM gone"#,
         tenant,
         times,
         ids,
@@ -173,7 +173,7 @@ pub(crate) async fn drop_frames(
          INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $3 FROM gone g
          ON CONFLICT DO NOTHING",
         tenant,
-        &segments,
+        &segments as &[SegmentId],
         now
     )
     .execute(connection)

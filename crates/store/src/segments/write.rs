@@ -4,8 +4,9 @@ use super::day_bounds;
 use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
 use crate::number::{to_row, to_row32};
 use crate::reports::lock_known;
-use crate::{Result, Store, TenantTx, Uuid, json};
+use crate::{Result, SegmentId, Store, TenantTx, Uuid, json};
 use serde_json::{Value, json};
+use sqlx::{Decode, Postgres, Type};
 use time::{Date, OffsetDateTime};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
@@ -90,17 +91,20 @@ pub async fn list_pending_bodies(
     .await?)
 }
 
-/// Makes an id for a new segment.
-pub async fn new_id(tx: &mut TenantTx) -> Result<Uuid> {
+/// Makes an id for a segment, or for a file of a feature, that does not exist yet.
+pub async fn new_id<Id>(tx: &mut TenantTx) -> Result<Id>
+where
+    Id: for<'r> Decode<'r, Postgres> + Type<Postgres> + Send + Unpin,
+{
     let (connection, _, now) = tx.parts();
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!: Id""#, now).fetch_one(connection).await?)
 }
 
 /// A segment that a writer has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentIntent {
     /// Its id.
-    pub id: Uuid,
+    pub id: SegmentId,
     /// Its day.
     pub day: Date,
 }
@@ -108,7 +112,7 @@ pub struct SegmentIntent {
 /// Records the intent to write a segment. `None` if another writer has one of this day.
 pub async fn begin_segment(
     tx: &mut TenantTx,
-    id: Uuid,
+    id: SegmentId,
     day: Date,
     key: &str,
 ) -> Result<Option<SegmentIntent>> {
@@ -117,7 +121,7 @@ pub async fn begin_segment(
         "INSERT INTO segments (tenant, id, day, key, state, created_at) VALUES ($1, $2, $3, $4, 'intent', $5)
          ON CONFLICT DO NOTHING",
         tenant,
-        id,
+        id as SegmentId,
         day,
         key,
         now
@@ -168,9 +172,13 @@ pub async fn finish_segment(
         return Ok(Some(0));
     }
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("UPDATE segments SET state = 'live' WHERE tenant = $1 AND id = $2", tenant, segment.id)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE segments SET state = 'live' WHERE tenant = $1 AND id = $2",
+        tenant,
+        segment.id as SegmentId
+    )
+    .execute(connection)
+    .await?;
     Ok(Some(moved))
 }
 
@@ -204,7 +212,7 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[M
         rows.collect::<Value>(),
         from,
         to,
-        segment.id
+        segment.id as SegmentId
     )
     .execute(connection)
     .await?;
@@ -215,9 +223,9 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[M
 async fn lock_intent(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_scalar!(
-        "SELECT id FROM segments WHERE tenant = $1 AND id = $2 AND state = 'intent' FOR UPDATE",
+        r#"SELECT id AS "id: SegmentId" FROM segments WHERE tenant = $1 AND id = $2 AND state = 'intent' FOR UPDATE"#,
         tenant,
-        segment.id
+        segment.id as SegmentId
     )
     .fetch_optional(connection)
     .await?;
@@ -233,7 +241,7 @@ pub async fn give_up(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<()> {
          INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $3 FROM gone g
          ON CONFLICT DO NOTHING",
         tenant,
-        segment.id,
+        segment.id as SegmentId,
         now
     )
     .execute(connection)

@@ -3,7 +3,7 @@
 use crate::column::{DebugIdColumn, HashColumn, Nullable, U32};
 use crate::objects::ObjectStatus;
 use crate::uploads::UploadStatus;
-use crate::{OwnerTx, Result, Uuid};
+use crate::{OwnerTx, Result, UploadId};
 use unslide_model::{ContentHash, DebugId};
 
 /// An object with the files that it has.
@@ -50,10 +50,10 @@ pub async fn list_object_files(tx: &mut OwnerTx) -> Result<Vec<ObjectFiles>> {
 }
 
 /// Returns the uploads of the transaction's owner that have a file or may have one, with their status.
-pub async fn list_upload_files(tx: &mut OwnerTx) -> Result<Vec<(Uuid, UploadStatus)>> {
+pub async fn list_upload_files(tx: &mut OwnerTx) -> Result<Vec<(UploadId, UploadStatus)>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT id, status AS "status: UploadStatus" FROM uploads WHERE tenant = $1 AND file_gone_at IS NULL"#,
+        r#"SELECT id AS "id: UploadId", status AS "status: UploadStatus" FROM uploads WHERE tenant = $1 AND file_gone_at IS NULL"#,
         owner
     );
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.id, row.status)).collect())

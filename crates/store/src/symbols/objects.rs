@@ -3,7 +3,7 @@
 use crate::column::{DebugIdColumn, HashColumn, json_column, words};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{OwnerTx, Result, StoreError, Uuid};
+use crate::{OwnerTx, Result, StoreError, UploadId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ pub(crate) use query_objects;
 /// the tenant had the same bytes before and they need no work: then nothing changes.
 pub async fn record_found(
     tx: &mut OwnerTx,
-    upload: Uuid,
+    upload: UploadId,
     found: &[(&str, &NewObject)],
 ) -> Result<Vec<(ObjectRow, bool)>> {
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
@@ -222,7 +222,7 @@ pub async fn record_found(
         "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known)
          SELECT $1, $2, f.* FROM unnest($3::bytea[], $4::text[], $5::boolean[]) AS f ON CONFLICT DO NOTHING",
         tenant,
-        upload,
+        upload as UploadId,
         &hashes,
         &paths,
         &known
@@ -235,7 +235,7 @@ pub async fn record_found(
 /// Deletes the objects of an upload that failed before they were built, unless another upload that is not
 /// over has them too; jobs delete their stored files. Call it under [`crate::usage::lock_usage`], so that no upload
 /// finds them in between. Returns their number.
-pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
+pub async fn give_up(tx: &mut OwnerTx, upload: UploadId) -> Result<usize> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"DELETE FROM objects o
@@ -247,7 +247,7 @@ pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
                  AND u.status IN ('receiving', 'queued', 'building'))
          RETURNING debug_id AS "debug_id: DebugIdColumn", content_hash AS "content_hash: HashColumn""#,
         tenant,
-        upload
+        upload as UploadId
     )
     .fetch_all(connection)
     .await?;

@@ -5,7 +5,7 @@
 
 use crate::column::{HashColumn, U64};
 use crate::number::{from_row, from_row32, to_row, to_row32};
-use crate::{OwnerTx, Result, Uuid};
+use crate::{OwnerTx, Result, UploadId};
 use time::Duration;
 use unslide_model::ContentHash;
 
@@ -28,7 +28,7 @@ pub struct Announced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partial {
     /// Its id.
-    pub id: Uuid,
+    pub id: UploadId,
     /// The announced properties.
     pub announced: Announced,
     /// Object storage's name for the multipart upload.
@@ -67,7 +67,7 @@ macro_rules! query_partial {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             Row,
-            r#"SELECT u.id, u.file_name, u.app, p.size AS "size: U64", p.content_hash AS "content_hash: HashColumn",
+            r#"SELECT u.id AS "id: UploadId", u.file_name, u.app, p.size AS "size: U64", p.content_hash AS "content_hash: HashColumn",
                       p.part_bytes AS "part_bytes: U64", p.multipart_id
                FROM partial_uploads p JOIN uploads u ON u.id = p.upload_id "#
                 + $rest,
@@ -77,7 +77,7 @@ macro_rules! query_partial {
 }
 
 struct Row {
-    id: Uuid,
+    id: UploadId,
     file_name: Option<String>,
     app: Option<String>,
     size: u64,
@@ -94,9 +94,11 @@ impl From<Row> for Partial {
 }
 
 /// Makes an id for an upload that does not exist yet: the multipart upload of object storage begins first.
-pub async fn new_id(tx: &mut OwnerTx) -> Result<Uuid> {
+pub async fn new_id(tx: &mut OwnerTx) -> Result<UploadId> {
     let (connection, _, now) = tx.parts();
-    Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!""#, now).fetch_one(connection).await?)
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_uuid($1) AS "id!: UploadId""#, now)
+        .fetch_one(connection)
+        .await?)
 }
 
 /// Begins an upload: its parts may be noted from now on.
@@ -106,7 +108,7 @@ pub async fn begin_upload(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
     sqlx::query!(
         "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
          VALUES ($1, $2, 'receiving', $3, $4, $5, $5)",
-        partial.id,
+        partial.id as UploadId,
         owner,
         announced.file_name,
         announced.app,
@@ -117,7 +119,7 @@ pub async fn begin_upload(tx: &mut OwnerTx, partial: &Partial) -> Result<()> {
     sqlx::query!(
         "INSERT INTO partial_uploads (upload_id, tenant, size, content_hash, part_bytes, multipart_id)
          VALUES ($1, $2, $3, $4, $5, $6)",
-        partial.id,
+        partial.id as UploadId,
         owner,
         to_row(announced.size),
         announced.content_hash.0.as_slice(),
@@ -152,9 +154,9 @@ pub async fn find_upload(
 }
 
 /// Returns an upload if object storage still holds its parts, whether or not it takes more of them.
-pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Partial>> {
+pub async fn get(tx: &mut OwnerTx, id: UploadId) -> Result<Option<Partial>> {
     let (connection, owner, _) = tx.parts();
-    let row = query_partial!("WHERE p.tenant = $1 AND p.upload_id = $2", owner, id)
+    let row = query_partial!("WHERE p.tenant = $1 AND p.upload_id = $2", owner, id as UploadId)
         .fetch_optional(connection)
         .await?;
     Ok(row.map(Partial::from))
@@ -178,12 +180,12 @@ pub async fn count_uploads(tx: &mut OwnerTx) -> Result<u64> {
 }
 
 /// Returns the parts that have come, by number.
-pub async fn list_parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
+pub async fn list_parts(tx: &mut OwnerTx, id: UploadId) -> Result<Vec<UploadPart>> {
     let (connection, owner, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT number, etag FROM upload_parts WHERE tenant = $1 AND upload_id = $2 ORDER BY number",
         owner,
-        id
+        id as UploadId
     )
     .fetch_all(connection)
     .await?;
@@ -192,7 +194,7 @@ pub async fn list_parts(tx: &mut OwnerTx, id: Uuid) -> Result<Vec<UploadPart>> {
 
 /// Records that a part has come, in the place of an earlier one of its number. Returns false if the upload
 /// takes no parts any more.
-pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Result<bool> {
+pub async fn record_part(tx: &mut OwnerTx, id: UploadId, part: &UploadPart) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     // Its row stays locked: the upload ends before this part or after it.
     let open = sqlx::query!(
@@ -200,7 +202,7 @@ pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Resul
          WHERE tenant = $1 AND id = $2 AND status = 'receiving'
            AND EXISTS (SELECT FROM partial_uploads p WHERE p.tenant = $1 AND p.upload_id = $2)",
         owner,
-        id,
+        id as UploadId,
         now
     )
     .execute(&mut *connection)
@@ -212,7 +214,7 @@ pub async fn record_part(tx: &mut OwnerTx, id: Uuid, part: &UploadPart) -> Resul
         "INSERT INTO upload_parts (tenant, upload_id, number, etag) VALUES ($1, $2, $3, $4)
          ON CONFLICT (upload_id, number) DO UPDATE SET etag = excluded.etag",
         owner,
-        id,
+        id as UploadId,
         to_row32(part.number),
         part.etag
     )
@@ -232,7 +234,7 @@ pub enum Completion {
 
 /// Reserves the completion of the upload, making the file from its parts, for the caller, for [`COMPLETION_TIMEOUT`]
 /// at most. Returns `None` if another request has reserved it, or there are no parts any more.
-pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Completion>> {
+pub async fn reserve_completion(tx: &mut OwnerTx, id: UploadId) -> Result<Option<Completion>> {
     let (connection, owner, now) = tx.parts();
     let was_tried = sqlx::query_scalar!(
         r#"WITH earlier AS (
@@ -243,7 +245,7 @@ pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Com
              AND (earlier.completing_at IS NULL OR earlier.completing_at <= $4)
            RETURNING earlier.completing_at IS NOT NULL AS "was_tried!""#,
         owner,
-        id,
+        id as UploadId,
         now,
         now - COMPLETION_TIMEOUT
     )
@@ -253,12 +255,12 @@ pub async fn reserve_completion(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Com
 }
 
 /// Releases the completion after the file was not made: the next request may try.
-pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn let_go(tx: &mut OwnerTx, id: UploadId) -> Result<()> {
     let (connection, owner, _) = tx.parts();
     sqlx::query!(
         "UPDATE partial_uploads SET completing_at = NULL WHERE tenant = $1 AND upload_id = $2",
         owner,
-        id
+        id as UploadId
     )
     .execute(connection)
     .await?;
@@ -267,11 +269,15 @@ pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
 
 /// Records that object storage holds no parts of the upload any more: they are its object, or gone. Returns
 /// false if that was recorded before.
-pub async fn end_upload(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+pub async fn end_upload(tx: &mut OwnerTx, id: UploadId) -> Result<bool> {
     let (connection, owner, _) = tx.parts();
-    let done = sqlx::query!("DELETE FROM partial_uploads WHERE tenant = $1 AND upload_id = $2", owner, id)
-        .execute(connection)
-        .await?;
+    let done = sqlx::query!(
+        "DELETE FROM partial_uploads WHERE tenant = $1 AND upload_id = $2",
+        owner,
+        id as UploadId
+    )
+    .execute(connection)
+    .await?;
     Ok(done.rows_affected() > 0)
 }
 
@@ -289,7 +295,7 @@ mod tests {
                 content_hash: ContentHash([0; 32]),
                 part_bytes,
             };
-            let partial = Partial { id: Uuid::nil(), announced, multipart_id: String::new() };
+            let partial = Partial { id: UploadId::default(), announced, multipart_id: String::new() };
             let sizes: Vec<u64> = (0..=9).filter_map(|number| partial.bytes_of(number)).collect();
             assert_eq!(partial.part_count() as usize, sizes.len());
             assert_eq!(partial.bytes_of(u32::MAX), None);

@@ -2,7 +2,7 @@
 
 use crate::jobs::{self, JobKind, Work};
 use crate::tests::database::{Database, acme};
-use crate::{Settings, Store, Uuid};
+use crate::{JobId, Settings, Store};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Clock, FixedClock, SystemClock};
@@ -16,14 +16,14 @@ async fn process(database: &Database, micros: i64) -> (Store, Arc<FixedClock>) {
     (Store::connect(&settings, clock.clone()).await.unwrap(), clock)
 }
 
-async fn add(store: &Store) -> Uuid {
+async fn add(store: &Store) -> JobId {
     let mut tx = store.tenant(&acme()).await.unwrap();
-    let id = jobs::add_job(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
+    let id = jobs::add_job(&mut tx, &Work::Build { upload: crate::UploadId::default() }).await.unwrap();
     tx.commit().await.unwrap();
     id
 }
 
-async fn take(store: &Store) -> Vec<Uuid> {
+async fn take(store: &Store) -> Vec<JobId> {
     let leased = jobs::lease_jobs(store, &[JobKind::Build], "worker", Duration::MINUTE, 10).await.unwrap();
     leased.iter().map(|job| job.id).collect()
 }

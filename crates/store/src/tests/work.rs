@@ -5,13 +5,13 @@ use crate::keys::{self, NewApiKey};
 use crate::outbox::{self, Message, Relay};
 use crate::tenants::{self, QuotaLimits, TenantStanding};
 use crate::tests::database::{Database, acme, start, tenant_id};
-use crate::{Channel, Listener, StoreError, Uuid};
+use crate::{Channel, JobId, Listener, StoreError, UploadId, Uuid};
 use time::Duration;
 use unslide_model::{Quality, ReportId, Scope, TenantId};
 
-async fn add(database: &Database, tenant: &TenantId) -> Uuid {
+async fn add(database: &Database, tenant: &TenantId) -> JobId {
     let mut tx = database.store.tenant(tenant).await.unwrap();
-    let id = jobs::add_job(&mut tx, &Work::Build { upload: Uuid::nil() }).await.unwrap();
+    let id = jobs::add_job(&mut tx, &Work::Build { upload: UploadId::default() }).await.unwrap();
     tx.commit().await.unwrap();
     id
 }

@@ -11,7 +11,7 @@ use unslide_api::feature::operation::{JsonBody, Kind, MAX_LIMIT, Path, Problem, 
 use unslide_api::feature::site::{GroupsWrite, find_named_group};
 use unslide_model::GroupRef;
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::groups::ListedGroup;
 
 #[derive(Template)]
@@ -47,7 +47,7 @@ pub async fn render_page(
 pub async fn send_from_form(
     storage: State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let rule = form.field_text("rule").parse();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use unslide_api::feature::operation::is_ticket_url;
 use unslide_model::Secret;
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 
 /// Before the key of a webhook, in base64.
 const WEBHOOK_SECRET: &str = "whsec_";
@@ -27,7 +27,7 @@ const LONGEST_ANSWER: usize = 200;
 /// A ticket in another system, which a receiver has made of a group.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MadeTicket {
-    pub group: Uuid,
+    pub group: GroupId,
     pub url: String,
 }
 
@@ -262,7 +262,12 @@ mod tests {
 
     #[test]
     fn a_webhook_that_makes_a_ticket_of_one_group_answers_with_its_address() {
-        let group = AlertGroup { id: Uuid::from_u128(7), short_id: None, reports: 3, devices: 2 };
+        let group = AlertGroup {
+            id: GroupId::from_uuid(unslide_store::Uuid::from_u128(7)),
+            short_id: None,
+            reports: 3,
+            devices: 2,
+        };
         let sent = |channel, groups: usize| {
             let mut message = message(channel, &["New: boom", "New: bang"][..groups], 2);
             message.named.iter_mut().for_each(|event| event.group = Some(group.clone()));

@@ -193,7 +193,7 @@ pub mod tests {
             path: "/console/groups/1".to_owned(),
             reason: EventReason::Condition,
             group: Some(AlertGroup {
-                id: Uuid::from_u128(7),
+                id: unslide_store::GroupId::from_uuid(Uuid::from_u128(7)),
                 short_id: Some("SHOP-1A2B".to_owned()),
                 reports: 12,
                 devices: 1,

@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_fraction};
 use unslide_store::watched_figures::find_figure_page;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx, Uuid};
 
 /// The time between two evaluations of a rule.
 const EVALUATION_INTERVAL: Duration = Duration::minutes(5);
@@ -88,12 +88,12 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
 async fn still_provisional(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause>> {
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT id, title, culprit, app, first_version FROM groups
+        r#"SELECT id AS "id: GroupId", title, culprit, app, first_version FROM groups
          WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND merged_into IS NULL
            AND first_seen <= $3 AND first_seen >= $4
            AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = $6
                                                             AND e.cause = $7::text || groups.id)
-         ORDER BY first_seen LIMIT $5",
+         ORDER BY first_seen LIMIT $5"#,
         tenant,
         rule.app,
         now - SYMBOLS_MAY_TAKE,

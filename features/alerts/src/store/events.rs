@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::sql::words;
-use unslide_store::{Announcement, Result, TenantTx, Uuid, announce_to_features};
+use unslide_store::{Announcement, GroupId, Result, TenantTx, Uuid, announce_to_features};
 
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
@@ -42,7 +42,7 @@ pub struct AlertCause {
 impl AlertCause {
     /// Returns the cause for a new group.
     #[must_use]
-    pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
+    pub fn new_group(id: GroupId, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
         AlertCause {
             cause: format!("{NEW_GROUP}{id}"),
             headline: format!("New: {title}"),
@@ -101,7 +101,7 @@ pub struct EventFiring {
 /// A group that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertGroup {
-    pub id: Uuid,
+    pub id: GroupId,
     pub short_id: Option<String>,
     pub reports: i64,
     pub devices: i64,
@@ -181,8 +181,8 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
          WHERE e.tenant = $1 AND (e.cause = $4::text || n.former AND e.continued_by IS NULL
                                   OR e.continued_by = $4::text || n.former)",
         tenant,
-        &former,
-        &groups,
+        &former as &[GroupId],
+        &groups as &[GroupId],
         NEW_GROUP
     )
     .execute(connection)
@@ -192,7 +192,7 @@ async fn continue_events(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()>
 
 /// Moves the events of groups that are gone to the groups that continue them. If a former group comes back
 /// with other reports, it is new. The text of a message does not change.
-pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
+pub async fn hand_over(tx: &mut TenantTx, former: &[GroupId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE alert_events e
@@ -207,7 +207,7 @@ pub async fn hand_over(tx: &mut TenantTx, former: &[Uuid]) -> Result<()> {
                ORDER BY f.rule, f.continued_by, f.occurred_at, f.cause) h
          WHERE e.tenant = $1 AND e.rule = h.rule AND e.cause = h.cause",
         tenant,
-        former,
+        former as &[GroupId],
         NEW_GROUP,
         GROUP_PAGE
     )

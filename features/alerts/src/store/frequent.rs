@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_fraction};
 use unslide_model::timestamp::begin_of_hour;
 use unslide_store::sessions::{AppHours, list_hours};
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx};
 
 /// The beginning of the cause of a frequent group; the group's id, the hour and the level follow.
 pub(super) const FREQUENT_GROUP: &str = "frequent:";
@@ -25,7 +25,7 @@ const BEYOND_CHANCE: f64 = 4.0;
 
 /// The reports of a group in an hour.
 struct FrequentGroup {
-    id: Uuid,
+    id: GroupId,
     app: String,
     title: String,
     culprit: String,
@@ -89,7 +89,7 @@ pub(super) async fn find_frequent(
         _ => HashMap::new(),
     };
     let told = read_told(tx, rule).await?;
-    let mut causes: BTreeMap<Uuid, AlertCause> = BTreeMap::new();
+    let mut causes: BTreeMap<GroupId, AlertCause> = BTreeMap::new();
     for group in &groups {
         let judged = match condition {
             AlertCondition::FrequentGroup => judge_share(group, &sessions, rule.threshold),
@@ -162,7 +162,7 @@ async fn list_groups(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<FrequentGr
     let this_hour = begin_of_hour(now);
     let first = this_hour - Duration::HOUR;
     let rows = sqlx::query!(
-        r#"SELECT t.id, t.app, t.title, t.culprit, t.last_version, n.hour AS "hour!", n.reports AS "reports!"
+        r#"SELECT t.id AS "id: GroupId", t.app, t.title, t.culprit, t.last_version, n.hour AS "hour!", n.reports AS "reports!"
            FROM (SELECT coalesce(g.merged_into, g.id) AS id, c.hour, sum(c.reports)::bigint AS reports
                  FROM groups g
                  JOIN LATERAL (SELECT hour, reports FROM group_hour_counts
@@ -224,22 +224,22 @@ async fn read_sessions(tx: &mut TenantTx, groups: &[FrequentGroup]) -> Result<Ap
 async fn read_usual(
     tx: &mut TenantTx,
     groups: &[FrequentGroup],
-) -> Result<HashMap<(Uuid, OffsetDateTime), f64>> {
-    let ids: Vec<Uuid> = groups.iter().map(|group| group.id).collect();
+) -> Result<HashMap<(GroupId, OffsetDateTime), f64>> {
+    let ids: Vec<GroupId> = groups.iter().map(|group| group.id).collect();
     let hours: Vec<OffsetDateTime> = groups.iter().map(|group| group.hour).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT n.id AS "id!", n.hour AS "hour!", coalesce(sum(c.reports), 0)::float8 / $4::float8 AS "usual!"
+        r#"SELECT n.id AS "id!: GroupId", n.hour AS "hour!", coalesce(sum(c.reports), 0)::float8 / $4::float8 AS "usual!"
            FROM (SELECT DISTINCT id, hour FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, hour)) n
            JOIN groups g ON g.tenant = $1 AND (g.id = n.id OR g.merged_into = n.id)
            LEFT JOIN LATERAL (
                SELECT reports FROM group_hour_counts
-               WHERE tenant = $1 AND group_id = g.id AND hour < n.hour
+               WHERE tenant = $1 AND group_id = g.id
                  AND hour = ANY (ARRAY(SELECT n.hour - make_interval(hours => 24 * d) FROM generate_series(1, $5::integer) d))
            ) c ON true
            GROUP BY n.id, n.hour"#,
         tenant,
-        &ids,
+        &ids as &[GroupId],
         &hours,
         USUAL_DAYS as f64,
         i32::try_from(USUAL_DAYS).unwrap_or(i32::MAX)
@@ -250,7 +250,7 @@ async fn read_usual(
 }
 
 /// Reads the groups that the rule has told of, with their levels then.
-async fn read_told(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<(Uuid, Level)>> {
+async fn read_told(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<(GroupId, Level)>> {
     let (connection, tenant, now) = tx.parts();
     let causes = sqlx::query_scalar!(
         "SELECT cause FROM alert_events
@@ -279,7 +279,7 @@ mod tests {
 
     fn group(reports: f64) -> FrequentGroup {
         FrequentGroup {
-            id: Uuid::nil(),
+            id: GroupId::default(),
             app: "shop".into(),
             title: "Cart::total".into(),
             culprit: "cart.rs".into(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
 use unslide_store::sql::words;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 /// The least time between two messages of a rule.
@@ -211,7 +211,7 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
     let rows = sqlx::query!(
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
                   starts_with(e.cause, $5) AS "is_sent!",
-                  e.group_id, e.group_reports, e.group_devices, split_part(e.cause, ':', 1) AS "step!",
+                  e.group_id AS "group_id: GroupId", e.group_reports, e.group_devices, split_part(e.cause, ':', 1) AS "step!",
                   e.firing IS NOT NULL AS "begins!", f.id AS "firing?", f.began_at AS "began_at?",
                   f.link_key AS "link_key?", r.id AS "firing_rule?", r.name AS "firing_rule_name?",
                   r.condition AS "firing_condition?: AlertCondition",

@@ -5,7 +5,7 @@ use unslide_alerts::Config;
 use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::messages::{collect_events, list_messages};
 use unslide_alerts::store::rule_table;
-use unslide_store::Uuid;
+use unslide_store::{GroupId, Uuid};
 use unslide_world::{World, tenant_id};
 
 /// A world of this feature and the console, with the default settings.
@@ -32,7 +32,8 @@ pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
     let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
-    let cause = AlertCause::new_group(Uuid::from_u128(1), "title", "culprit", "app", "1.0");
+    let cause =
+        AlertCause::new_group(GroupId::from_uuid(Uuid::from_u128(1)), "title", "culprit", "app", "1.0");
     raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
     assert!(collect_events(&mut tx, rule.id).await.unwrap());
     let message = list_messages(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);

@@ -20,7 +20,7 @@ use unslide_store::groups::{GroupActor, MergeOutcome, id_of};
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::reports::{Arrival, Effects};
 use unslide_store::tables::purge_old_rows;
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx, Uuid};
 
 pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
     NewAlertRule {
@@ -52,7 +52,9 @@ pub async fn made(database: &TestDatabase, new: &NewAlertRule) -> AlertRule {
 async fn new_groups(database: &TestDatabase, apps: &[&str]) -> u64 {
     let causes: Vec<AlertCause> = apps
         .iter()
-        .map(|app| AlertCause::new_group(Uuid::from_u128(7), "title", "culprit", app, "1.0"))
+        .map(|app| {
+            AlertCause::new_group(GroupId::from_uuid(Uuid::from_u128(7)), "title", "culprit", app, "1.0")
+        })
         .collect();
     in_tx(database, async |tx| raise_events(tx, AlertCondition::NewGroup, &causes).await.unwrap()).await
 }
@@ -172,7 +174,13 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     let rule = NewAlertRule { digest_minutes: 60, ..new_rule(AlertCondition::NewGroup) };
     let rule = made(&database, &rule).await;
     let raised = async |number: u128| {
-        let cause = AlertCause::new_group(Uuid::from_u128(number), "title", "culprit", "shop", "1.0");
+        let cause = AlertCause::new_group(
+            GroupId::from_uuid(Uuid::from_u128(number)),
+            "title",
+            "culprit",
+            "shop",
+            "1.0",
+        );
         in_tx(&database, async |tx| raise_events(tx, AlertCondition::NewGroup, &[cause]).await.unwrap())
             .await;
         steps(&database).await;
@@ -487,7 +495,7 @@ async fn the_alert_of_a_replaced_group_leads_on() {
     let paths = database.rows("SELECT path FROM alert_events ORDER BY occurred_at, cause").await;
     for path in &paths {
         let path: String = sqlx::Row::get(path, 0);
-        let id: Uuid = path.rsplit('/').next().unwrap().parse().unwrap();
+        let id: GroupId = path.rsplit('/').next().unwrap().parse().unwrap();
         let group = in_tx(&database, async |tx| groups::get(tx, id, None).await.unwrap()).await;
         assert_eq!(group.map(|found| found.group.id), Some(known), "{path}");
     }

@@ -10,7 +10,7 @@ use unslide_alerts::store::events::{AlertCause, raise_events};
 use unslide_alerts::store::rules::AlertCondition;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver, MailAnswer, MailReceiver};
 use unslide_model::{Scope, Secret};
-use unslide_store::Uuid;
+use unslide_store::{GroupId, Uuid};
 use unslide_stream::scan;
 use unslide_world::{World, tenant_id};
 
@@ -88,7 +88,13 @@ async fn messages_reach_their_receivers() {
     let topic = made(&world, &key, &with("kafka", String::new(), json!({}))).await;
     // As the indexer does for a group that is new.
     let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
-    let cause = AlertCause::new_group(Uuid::from_u128(7), "boom <!here>", "Cart.total", "shop", "2.0");
+    let cause = AlertCause::new_group(
+        GroupId::from_uuid(Uuid::from_u128(7)),
+        "boom <!here>",
+        "Cart.total",
+        "shop",
+        "2.0",
+    );
     assert_eq!(raise_events(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 10);
     tx.commit().await.unwrap();
     for rule in [&gateway, &form, &slack, &feishu, &mail, &topic] {

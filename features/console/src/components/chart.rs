@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_site::{Template, escaping, grouped, text_or};
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends::{FirstDay, GroupTrend, TrendStep, VersionCount};
 
@@ -274,14 +274,14 @@ impl Sparkline {
 
 /// The reports of groups by day, for a range of days.
 pub struct GroupTrends {
-    groups: BTreeMap<Uuid, BTreeMap<Date, i64>>,
+    groups: BTreeMap<GroupId, BTreeMap<Date, i64>>,
     days: (Date, Date),
 }
 
 impl GroupTrends {
     /// Groups the rows by group and day.
     pub fn from_rows(rows: &[GroupTrend], days: (Date, Date)) -> GroupTrends {
-        let mut groups: BTreeMap<Uuid, BTreeMap<Date, i64>> = BTreeMap::new();
+        let mut groups: BTreeMap<GroupId, BTreeMap<Date, i64>> = BTreeMap::new();
         for row in rows {
             groups.entry(row.group).or_default().insert(row.day, row.reports);
         }

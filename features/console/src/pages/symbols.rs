@@ -9,7 +9,7 @@ use unslide_api::feature::site::{SymbolQuery, list_symbols};
 use unslide_api::feature::site::{SymbolsRead, SymbolsWrite};
 use unslide_api::feature::site::{UploadQuery, upload_symbols};
 use unslide_model::Scope;
-use unslide_store::Uuid;
+use unslide_store::UploadId;
 use unslide_store::objects::{ObjectRow, ObjectStatus};
 use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 use unslide_store::symbols::ObjectListing;
@@ -62,7 +62,7 @@ pub async fn render_page(
     let Json(objects) = list_symbols(State(storage.clone()), access.clone(), Query(query)).await?;
     let only = access.only_app();
     let mut tx = storage.tenant(access.tenant()).await?;
-    let wanted = state.get("upload").map(|id| parse_parameter::<Uuid>("upload", id)).transpose()?;
+    let wanted = state.get("upload").map(|id| parse_parameter::<UploadId>("upload", id)).transpose()?;
     let mut uploads = match wanted {
         Some(id) => uploads::find_upload(&mut tx, id).await?.into_iter().collect(),
         None => uploads::list_newest(&mut tx, LIST_ENTRIES).await?,

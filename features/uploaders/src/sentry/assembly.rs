@@ -24,7 +24,7 @@ use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
 use unslide_runtime::Host;
 use unslide_runtime::fairness::FairSemaphore;
-use unslide_store::Uuid;
+use unslide_store::UploadId;
 
 /// Files that a process makes at the same time, and those of one tenant.
 const MAX_ASSEMBLIES: u32 = 8;
@@ -143,7 +143,7 @@ async fn claim_file(storage: &Storage, due: &DueFile) -> Result<Option<ClaimedFi
 /// The end of a file that was made.
 enum AssemblyEnd {
     /// It is an upload with this id.
-    Stored(Uuid),
+    Stored(UploadId),
     /// It is of a kind that is not kept.
     Ignored(&'static str),
     /// It is a bundle with this number of source files, which are kept.

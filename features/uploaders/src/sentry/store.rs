@@ -14,7 +14,7 @@ use unslide_store::objects::ObjectStatus;
 use unslide_store::sql::{TenantColumn, from_row, to_row, to_row32, words};
 use unslide_store::tables::{OwnedTable, RowFiles};
 use unslide_store::uploads::UploadStatus;
-use unslide_store::{FeatureFile, Result, Store, StoreError, TenantTx, Uuid, segments};
+use unslide_store::{FeatureFile, Result, Store, StoreError, TenantTx, UploadId, Uuid, segments};
 
 /// How long a chunk is kept. Clients end on the first dropped connection, and the next run sends the rest.
 pub const CHUNK_LIFETIME: Duration = Duration::DAY;
@@ -402,7 +402,7 @@ pub async fn finish_file(
     app: &str,
     sha1: Sha1Hash,
     state: ChunkedFileState,
-    upload_id: Option<Uuid>,
+    upload_id: Option<UploadId>,
     detail: Option<&str>,
 ) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
@@ -413,7 +413,7 @@ pub async fn finish_file(
         app,
         sha1.0.as_slice(),
         state.as_str(),
-        upload_id,
+        upload_id as Option<UploadId>,
         detail,
         now
     )

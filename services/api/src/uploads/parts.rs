@@ -28,7 +28,7 @@ use unslide_artifacts::{MOST_PARTS, StorageError, hashed_part, keys};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::partial::{self, Announced, Completion, Partial, UploadPart};
 use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
-use unslide_store::{OwnerTx, Uuid, usage};
+use unslide_store::{OwnerTx, UploadId, usage};
 use utoipa::ToSchema;
 
 /// Seconds after which an owner with too many open uploads may retry.
@@ -58,7 +58,8 @@ pub struct NewUpload {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BegunUpload {
     /// Id of the upload, for its parts and its status.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: UploadId,
     /// True if the same bytes were uploaded before: the id is that upload's, and no parts are needed.
     pub existing: bool,
     /// Bytes of each part; the last has the rest.
@@ -161,7 +162,7 @@ async fn find_existing(
 /// Path parameters of a part.
 #[derive(Debug, Deserialize)]
 pub struct PartPath {
-    pub id: Uuid,
+    pub id: UploadId,
     pub number: u32,
 }
 
@@ -271,7 +272,7 @@ pub async fn complete_parts(
     owner: Owner,
     app: Option<&str>,
     may: UploadQuota,
-    id: Uuid,
+    id: UploadId,
 ) -> Result<AcceptedFile, Problem> {
     let mut tx = storage.owner(&owner).await?;
     let upload = find_visible(&mut tx, app, id).await?;
@@ -355,7 +356,7 @@ async fn record_complete(
 }
 
 /// Returns an upload that a key for `app` may see.
-async fn find_visible(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<SymbolUpload, Problem> {
+async fn find_visible(tx: &mut OwnerTx, app: Option<&str>, id: UploadId) -> Result<SymbolUpload, Problem> {
     let found = uploads::find_upload(tx, id).await?;
     let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))

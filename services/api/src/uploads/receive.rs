@@ -19,7 +19,7 @@ use unslide_artifacts::Put;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::tenants::QuotaLimits;
-use unslide_store::{OwnerTx, Uuid, uploads, usage};
+use unslide_store::{OwnerTx, UploadId, uploads, usage};
 use utoipa::ToSchema;
 
 /// The longest time for which an answer waits for the deletion of an object that no job will read.
@@ -81,7 +81,8 @@ pub struct File {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedFile {
     /// Id of the file's upload, to follow its status.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: UploadId,
     /// True if the same bytes were uploaded before.
     pub existing: bool,
     /// Name of the file, as the client sent it.
@@ -140,7 +141,7 @@ pub async fn read_head(
 async fn store_file(
     storage: &Storage,
     file: &File,
-    id: Uuid,
+    id: UploadId,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<AcceptedFile, Problem> {
     let key = keys::for_upload(file.owner.own(id));
@@ -234,7 +235,7 @@ pub async fn abandon_if_stale(
 }
 
 /// Records the failure and removes the file from storage. If this fails, [`abandon_if_stale`] ends the upload later.
-async fn give_up(storage: &Storage, owner: &Owner, id: Uuid, problem: &Problem) {
+async fn give_up(storage: &Storage, owner: &Owner, id: UploadId, problem: &Problem) {
     remove_file(storage, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
     let noted = async {
@@ -248,7 +249,7 @@ async fn give_up(storage: &Storage, owner: &Owner, id: Uuid, problem: &Problem) 
 }
 
 /// Removes the file of an upload that will not be built.
-pub async fn remove_file(storage: &Storage, owner: &Owner, id: Uuid) {
+pub async fn remove_file(storage: &Storage, owner: &Owner, id: UploadId) {
     remove_object(storage, &keys::for_upload(owner.own(id))).await;
 }
 

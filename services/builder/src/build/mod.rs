@@ -31,7 +31,7 @@ use unslide_sandbox::{BuiltSlice, SYMCACHE, Task};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::objects::{self, ObjectStatus};
 use unslide_store::uploads::{self, SymbolUpload};
-use unslide_store::{OwnerTx, Uuid, tenants, usage};
+use unslide_store::{OwnerTx, UploadId, tenants, usage};
 
 /// Increment of the pause before a file is fetched again, if its content differs from what was received.
 const FETCH_BACKOFF: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 pub(crate) async fn build_upload(
     resources: &BuildResources,
     job: &JobLease,
-    id: Uuid,
+    id: UploadId,
 ) -> Result<(), JobFailure> {
     let owner = &job.owner;
     let mut tx = resources.storage.store.owner(owner).await?;
@@ -101,7 +101,7 @@ fn explain_nothing(skipped: &[uploads::SkippedMember]) -> (&'static str, String)
 }
 
 /// Deletes the file of an upload that has ended. If that fails, maintenance deletes it later.
-pub(crate) async fn discard_file(storage: &JobStorage, upload: &Owned<Uuid>) {
+pub(crate) async fn discard_file(storage: &JobStorage, upload: &Owned<UploadId>) {
     let discarded = async {
         storage.objects.delete(&keys::for_upload(upload)).await?;
         let mut tx = storage.store.owner(&upload.owner).await?;
@@ -121,7 +121,7 @@ async fn complete_and_commit(mut tx: OwnerTx, job: &JobLease) -> Result<(), JobF
 /// Ends the upload's record: as done if an object in it is usable.
 async fn end_upload(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     skipped: &[uploads::SkippedMember],
 ) -> Result<bool, JobFailure> {
     let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
@@ -178,7 +178,7 @@ async fn download_upload(
 async fn record_slices(
     resources: &BuildResources,
     owner: &Owner,
-    upload: Uuid,
+    upload: UploadId,
     slices: &[UploadedSlice],
 ) -> Result<Vec<UploadedSlice>, JobFailure> {
     let mut new: Vec<UploadedSlice> = Vec::new();

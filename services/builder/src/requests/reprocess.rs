@@ -3,7 +3,7 @@
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use crate::requests::resources::RequestResources;
-use unslide_store::Uuid;
+use unslide_store::ReprocessId;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reprocess;
 
@@ -15,7 +15,7 @@ const REPROCESS_PAGE_ENTRIES: u32 = 100;
 pub(crate) async fn request_reports(
     resources: &RequestResources,
     job: &JobLease,
-    id: Uuid,
+    id: ReprocessId,
 ) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
     let turn = JobTurn::begin(resources.shutdown.token());

@@ -18,7 +18,7 @@ use unslide_runtime::Host;
 use unslide_store::objects::ObjectRow;
 use unslide_store::slots::SymbolSlot;
 use unslide_store::uploads::{SymbolUpload, UploadObject};
-use unslide_store::{Uuid, slots, uploads};
+use unslide_store::{UploadId, slots, uploads};
 use unslide_stream::{Record, TailEvent, TailReader};
 use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use zip::write::SimpleFileOptions;
@@ -154,11 +154,11 @@ impl World {
     }
 
     /// What the api does with an upload.
-    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Uuid {
+    pub async fn upload(&self, name: &str, bytes: &[u8]) -> UploadId {
         self.receive_upload(&Owner::Tenant(acme()), name, bytes).await
     }
 
-    pub async fn wait(&self, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
+    pub async fn wait(&self, id: UploadId) -> (SymbolUpload, Vec<UploadObject>) {
         self.wait_for_upload(&Owner::Tenant(acme()), id).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use time::Duration;
 use unslide_model::{TenantId, format_causes};
 use unslide_store::deltas::{self, DueDeltas};
-use unslide_store::{Store, StoreError, Uuid};
+use unslide_store::{GroupId, Store, StoreError};
 
 /// Number of a group's rows at which they are folded. One write of a count is for many reports then, and readers add few rows.
 const FOLD_ROWS: u64 = 32;
@@ -61,7 +61,7 @@ async fn fold_tenant(store: &Store, tenant: &TenantId, due: &[DueDeltas]) -> Res
     Ok(())
 }
 
-async fn fold_pages(store: &Store, tenant: &TenantId, groups: &[Uuid]) -> Result<(), StoreError> {
+async fn fold_pages(store: &Store, tenant: &TenantId, groups: &[GroupId]) -> Result<(), StoreError> {
     let mut more = true;
     while more {
         let mut tx = store.tenant(tenant).await?;

@@ -7,6 +7,7 @@ use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, ledger_record::Entry};
+use unslide_store::SegmentId;
 use unslide_store::requests::RequestOutcome;
 use unslide_stream::Record;
 
@@ -41,7 +42,7 @@ pub fn read_answer(record: &Record) -> Result<Option<Answered>, Unreadable> {
     let answer = match keys::segment_named(&tenant, &terminal.segment) {
         _ if outcome == Outcome::Unchanged => RequestOutcome::Unchanged,
         _ if outcome == Outcome::FetchingFailed => RequestOutcome::FetchingFailed,
-        Some(segment) => RequestOutcome::Lost(segment),
+        Some(segment) => RequestOutcome::Lost(SegmentId::from_uuid(segment)),
         None => RequestOutcome::Gone,
     };
     Ok(Some(Answered {
@@ -75,7 +76,7 @@ pub fn from_dead_letter(record: &Record, requests: &str) -> Option<Answered> {
         report_id: ReportId(id),
         variant: request.variant,
         revision: request.revision,
-        answer: segment.map_or(RequestOutcome::Dead, RequestOutcome::Lost),
+        answer: segment.map_or(RequestOutcome::Dead, |id| RequestOutcome::Lost(SegmentId::from_uuid(id))),
         requested_at_micros: request.requested_at_micros,
     })
 }

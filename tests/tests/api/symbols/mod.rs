@@ -9,9 +9,15 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use unslide_artifacts::keys;
 use unslide_model::{ContentHash, DebugId, Owner, Quality, Scope};
-use unslide_store::{Uuid, objects, slots, uploads};
+use unslide_store::{UploadId, objects, slots, uploads};
 
-pub async fn object(world: &World, of: &Owner, upload: Uuid, debug_id: &DebugId, dwarf: bool) -> ContentHash {
+pub async fn object(
+    world: &World,
+    of: &Owner,
+    upload: UploadId,
+    debug_id: &DebugId,
+    dwarf: bool,
+) -> ContentHash {
     let mut tx = world.store.owner(of).await.unwrap();
     let hash = ContentHash(Sha256::digest(format!("{of} {debug_id} {dwarf}")).into());
     let new = objects::NewObject {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner, Scope};
-use unslide_store::Uuid;
+use unslide_store::UploadId;
 use unslide_store::partial::{self, Completion, Partial};
 use unslide_store::tenants::QuotaLimits;
 
@@ -63,7 +63,7 @@ impl World {
     async fn forget(&self, id: &str) {
         let mut connection = self.connect().await;
         sqlx::query("UPDATE uploads SET updated_at = updated_at - interval '2 minutes' WHERE id = $1")
-            .bind(id.parse::<Uuid>().unwrap())
+            .bind(id.parse::<UploadId>().unwrap())
             .execute(&mut connection)
             .await
             .unwrap();
@@ -104,7 +104,7 @@ async fn a_half_sent_file_goes_on_where_it_stopped() {
     assert_eq!((&whole["id"], &whole["size"]), (&begun["id"], &file.len().into()));
     assert_eq!(world.complete(&key, &id).await.expect_status(202), whole, "its answer may have been lost");
     assert_eq!(world.get(&status, &key).await.expect_status(200)["status"], "queued");
-    let stored = keys::for_upload(tenant_id("acme").scope(id.parse().unwrap()));
+    let stored = keys::for_upload(tenant_id("acme").scope(id.parse::<UploadId>().unwrap()));
     let stored = world.bucket().await.get(&stored, 1 << 30).await.unwrap().unwrap();
     assert_eq!(sha256(&stored.bytes), sha256(&file));
     assert_eq!(world.partials().await, 0);

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use unslide_model::{ContentHash, Scope};
-use unslide_store::{Uuid, objects, uploads};
+use unslide_store::{UploadId, objects, uploads};
 
 /// Bytes that begin like a thin Mach-O file; the api looks no further.
 fn mach_o(size: usize) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn mach_o(size: usize) -> Vec<u8> {
     bytes
 }
 
-fn id(body: &serde_json::Value) -> Uuid {
+fn id(body: &serde_json::Value) -> UploadId {
     body["id"].as_str().unwrap().parse().unwrap()
 }
 
@@ -292,7 +292,7 @@ async fn an_upload_whose_receiver_died_is_ended_when_it_is_asked_for() {
 }
 
 /// What a builder does to an upload, without the builder.
-async fn build(world: &World, upload: Uuid, hash: ContentHash) {
+async fn build(world: &World, upload: UploadId, hash: ContentHash) {
     let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
     uploads::mark_building(&mut tx, upload).await.unwrap();
     let new = objects::NewObject {

@@ -2,7 +2,7 @@
 //! an analysis.
 
 use super::with_merged;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -102,7 +102,7 @@ pub struct KeyValueUse {
 }
 
 /// Reads the facts, the keys and the findings of a group's newest reports.
-pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupContext> {
+pub async fn read_group_context(tx: &mut TenantTx, group: GroupId) -> Result<GroupContext> {
     let groups = with_merged(tx, group).await?;
     let (connection, tenant, _) = tx.parts();
     // The newest of each group, by the index, and the newest of these. The same for a device with a hint.
@@ -144,7 +144,7 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
                        WHERE d.app = h.app AND d.context -> 'hints' ->> h.key = h.value AND d.group_id <> ALL ($2)) END
             FROM hints h ORDER BY h.reports DESC, h.key, h.value)"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         SAMPLED_REPORTS_LIMIT,
         LISTED_KEYS_LIMIT,
         LISTED_HINTS_LIMIT
@@ -184,7 +184,11 @@ pub async fn read_group_context(tx: &mut TenantTx, group: Uuid) -> Result<GroupC
 }
 
 /// Counts the values of some keys in a group's newest reports, for each key those in the most reports first.
-pub async fn count_key_values(tx: &mut TenantTx, group: Uuid, keys: &[String]) -> Result<Vec<KeyValueUse>> {
+pub async fn count_key_values(
+    tx: &mut TenantTx,
+    group: GroupId,
+    keys: &[String],
+) -> Result<Vec<KeyValueUse>> {
     let groups = with_merged(tx, group).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
@@ -204,7 +208,7 @@ pub async fn count_key_values(tx: &mut TenantTx, group: Uuid, keys: &[String]) -
            SELECT key AS "key!", value AS "value!", reports AS "reports!" FROM counted
            WHERE rank <= $5 ORDER BY array_position($4::text[], key), rank"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         SAMPLED_REPORTS_LIMIT,
         keys,
         LISTED_VALUES_LIMIT

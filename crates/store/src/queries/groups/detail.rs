@@ -5,7 +5,7 @@ use super::{ListedGroup, find_group, with_merged};
 use crate::groups::MAX_MERGED;
 use crate::number::to_row;
 use crate::queries::day;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::Date;
@@ -39,7 +39,8 @@ pub struct GroupCounts {
     pub days: Vec<GroupDay>,
     /// The id of the request, if its group was replaced by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub redirected_from: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub redirected_from: Option<GroupId>,
     /// Different stacks among its newest 200 reports, the most frequent first, at most 10.
     #[schema(max_items = 10)]
     pub variants: Vec<GroupVariant>,
@@ -71,7 +72,7 @@ pub struct GroupShare {
 /// Reports of groups by their value in a dimension, the most frequent values first, at most `most`.
 async fn read_breakdown(
     tx: &mut TenantTx,
-    groups: &[Uuid],
+    groups: &[GroupId],
     dimension: &str,
     most: i64,
 ) -> Result<Vec<(String, i64)>> {
@@ -81,7 +82,7 @@ async fn read_breakdown(
            WHERE tenant = $1 AND group_id = ANY ($2) AND dimension = $3
            GROUP BY value ORDER BY 2 DESC, value LIMIT $4"#,
         tenant,
-        groups,
+        groups as &[GroupId],
         dimension,
         most
     );
@@ -92,7 +93,8 @@ async fn read_breakdown(
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 pub struct MergedGroup {
     /// Id of the merged group.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: GroupId,
     /// Title of the group, in one line: the error and its function.
     pub title: String,
     /// The function that caused the failure, and its file; absent if no function of the app was found.
@@ -146,7 +148,7 @@ pub struct GroupDay {
 
 /// Returns a group, or the one that replaced it, with its reports by version and by day. With `app`, only one
 /// of that app.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
+pub async fn get(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let Some(group) = find_group(tx, id, app).await? else { return Ok(None) };
     let redirected_from = (group.id != id).then_some(id);
     let id = group.id;
@@ -164,17 +166,17 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
         r#"SELECT day AS "day!", sum(reports)::bigint AS "reports!" FROM group_day_counts
            WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         GROUP_DAYS_LIMIT
     )
     .fetch_all(&mut *connection)
     .await?;
     let merged = sqlx::query_as!(
         MergedGroup,
-        r#"SELECT id, title, culprit, own_reports AS reports, own_extrapolated > 0 AS "estimated!"
+        r#"SELECT id AS "id: GroupId", title, culprit, own_reports AS reports, own_extrapolated > 0 AS "estimated!"
            FROM groups WHERE tenant = $1 AND merged_into = $2 ORDER BY own_reports DESC, id LIMIT $3"#,
         tenant,
-        id,
+        id as GroupId,
         to_row(MAX_MERGED as u64)
     )
     .fetch_all(connection)

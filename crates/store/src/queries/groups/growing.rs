@@ -1,7 +1,7 @@
 //! Growing groups: those with more reports than before.
 
 use super::{self as groups, CountScope, GroupFilter, GroupGrowth, GroupOrder, ListedGroup};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime, Time};
@@ -24,7 +24,7 @@ pub async fn list_growing_groups(
     let seen_from = filter.seen_from.max(Some(first.midnight().assume_utc()));
     let filter = GroupFilter { scope: CountScope::default(), seen_from, ..filter.clone() };
     let mut found = groups::list_uncounted(tx, &filter, GroupOrder::LastSeen, None, MOST_GROUPS).await?;
-    let ids: Vec<Uuid> = found.iter().map(|group| group.id).collect();
+    let ids: Vec<GroupId> = found.iter().map(|group| group.id).collect();
     let growing = read_growth(tx, &ids, version.as_deref(), first, now).await?;
     found.retain_mut(|group| {
         group.growth = growing.get(&group.id).copied();
@@ -38,16 +38,16 @@ pub async fn list_growing_groups(
 /// Returns the growth of those of these groups that grow. Reports of a merged group count for its target.
 async fn read_growth(
     tx: &mut TenantTx,
-    groups: &[Uuid],
+    groups: &[GroupId],
     version: Option<&str>,
     first: Date,
     now: OffsetDateTime,
-) -> Result<BTreeMap<Uuid, GroupGrowth>> {
+) -> Result<BTreeMap<GroupId, GroupGrowth>> {
     let (connection, tenant, _) = tx.parts();
     let end = now.date().saturating_add(Duration::DAY);
     let today = (now.time() - Time::MIDNIGHT) / Duration::DAY;
     let rows = sqlx::query!(
-        r#"SELECT t.id AS "id!", t.reports AS "reports!", t.reports_before AS "reports_before!"
+        r#"SELECT t.id AS "id!: GroupId", t.reports AS "reports!", t.reports_before AS "reports_before!"
            FROM (SELECT g.target AS id,
                         coalesce(sum(d.reports) FILTER (WHERE d.day >= $3), 0)::bigint AS reports,
                         coalesce(round(sum(d.reports * CASE WHEN d.day = $3 - 1 THEN $7::float8 ELSE 1 END)
@@ -65,7 +65,7 @@ async fn read_growth(
                  GROUP BY 1) t
            WHERE t.reports > t.reports_before"#,
         tenant,
-        groups,
+        groups as &[GroupId],
         first,
         first.saturating_sub(end - first),
         end,

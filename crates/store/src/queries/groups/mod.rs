@@ -19,7 +19,7 @@ pub use variants::GroupVariant;
 use crate::groups::{GroupStatus, find_short_ids};
 use crate::number::to_row;
 use crate::reports::normalize_term;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
 use std::collections::BTreeSet;
@@ -35,7 +35,8 @@ const MOST_FOUND: i64 = 10_000;
 #[schema(as = Group)]
 pub struct ListedGroup {
     /// Id of the group, made of the app and the fingerprint.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: GroupId,
     /// A short name of the group to say aloud: a part of the app's name, and some letters and digits. It names the group in
     /// its place in paths, and never another one of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +126,8 @@ pub struct ListedGroup {
     pub can_undo: bool,
     /// The group that counts its reports and is listed in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub merged_into: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub merged_into: Option<GroupId>,
     /// Only in a list of the groups that grow: what makes it grow.
     #[sqlx(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,7 +191,7 @@ pub async fn list_groups(
     tx: &mut TenantTx,
     filter: &GroupFilter,
     order: GroupOrder,
-    after: Option<(i64, Uuid)>,
+    after: Option<(i64, GroupId)>,
     limit: u32,
 ) -> Result<Vec<ListedGroup>> {
     let mut found = list_uncounted(tx, filter, order, after, limit).await?;
@@ -198,7 +200,7 @@ pub async fn list_groups(
 }
 
 /// Returns the sets of groups that indexes find for the text and the version of a filter. A group that matches is in each.
-async fn find_known(tx: &mut TenantTx, filter: &GroupFilter) -> Result<Vec<Vec<Uuid>>> {
+async fn find_known(tx: &mut TenantTx, filter: &GroupFilter) -> Result<Vec<Vec<GroupId>>> {
     let mut known = Vec::new();
     if let Some(text) = &filter.text {
         let found = found_by(tx, text).await?;
@@ -219,7 +221,7 @@ async fn list_uncounted(
     tx: &mut TenantTx,
     filter: &GroupFilter,
     order: GroupOrder,
-    after: Option<(i64, Uuid)>,
+    after: Option<(i64, GroupId)>,
     limit: u32,
 ) -> Result<Vec<ListedGroup>> {
     let known = find_known(tx, filter).await?;
@@ -263,7 +265,7 @@ async fn list_uncounted(
 }
 
 /// Adds the conditions on groups, except that they have reports of the version and the period.
-fn push_matching(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter, known: Vec<Vec<Uuid>>) {
+fn push_matching(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter, known: Vec<Vec<GroupId>>) {
     // A merged group is listed as its target; a group without reports is not listed.
     query.push(" AND g.merged_into IS NULL AND g.reports > 0");
     push_filter(query, filter);
@@ -312,7 +314,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
 }
 
 /// Returns a group, or the one that replaced it. With `app`, only one of that app.
-pub async fn find_group(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
+pub async fn find_group(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Result<Option<ListedGroup>> {
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let group = sqlx::query_as(AssertSqlSafe(format!(
@@ -330,39 +332,39 @@ pub async fn find_group(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resul
 
 /// Returns the ids of the groups that a group, or the one that replaced it, counts reports of: its own, and
 /// those of the groups that are merged into it.
-pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
+pub(super) async fn with_merged(tx: &mut TenantTx, id: GroupId) -> Result<Vec<GroupId>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"WITH asked AS (SELECT coalesce((SELECT target FROM group_redirects WHERE tenant = $1 AND id = $2), $2) AS id)
-           SELECT g.id AS "id!" FROM asked JOIN groups g ON g.tenant = $1 AND g.merged_into = asked.id
+           SELECT g.id AS "id!: GroupId" FROM asked JOIN groups g ON g.tenant = $1 AND g.merged_into = asked.id
            UNION ALL SELECT id FROM asked"#,
         tenant,
-        id
+        id as GroupId
     )
     .fetch_all(connection)
     .await?)
 }
 
 /// Returns the groups that are listed for these: their targets if they are merged.
-async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
+async fn listed_as(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupId>> {
     let (connection, tenant, _) = tx.parts();
     let listed = sqlx::query_scalar!(
-        r#"SELECT DISTINCT coalesce(merged_into, id) AS "id!" FROM groups WHERE tenant = $1 AND id = ANY ($2)"#,
+        r#"SELECT DISTINCT coalesce(merged_into, id) AS "id!: GroupId" FROM groups WHERE tenant = $1 AND id = ANY ($2)"#,
         tenant,
-        groups
+        groups as &[GroupId]
     );
     Ok(listed.fetch_all(connection).await?)
 }
 
 /// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
 /// seen last.
-pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
     let named = find_named(tx, text).await?;
     let patterns: Vec<String> =
         list_spellings(&normalize_term(text)).iter().map(|text| build_like_pattern(text)).collect();
     let (connection, tenant, _) = tx.parts();
     let mut found = sqlx::query_scalar!(
-        r#"SELECT DISTINCT found AS "id!" FROM unnest($1::text[]) AS p (pattern)
+        r#"SELECT DISTINCT found AS "id!: GroupId" FROM unnest($1::text[]) AS p (pattern)
            CROSS JOIN LATERAL unslide_groups_like(p.pattern, $2) found"#,
         &patterns,
         MOST_FOUND + 1
@@ -371,9 +373,9 @@ pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>>
     .await?;
     if to_row(found.len() as u64) > MOST_FOUND {
         let newest = sqlx::query_scalar!(
-            "SELECT g.id FROM (SELECT DISTINCT found FROM unnest($2::text[]) AS p (pattern)
+            r#"SELECT g.id AS "id: GroupId" FROM (SELECT DISTINCT found FROM unnest($2::text[]) AS p (pattern)
                                CROSS JOIN LATERAL unslide_groups_like(p.pattern, NULL) found) f
-             JOIN groups g ON g.tenant = $1 AND g.id = f.found ORDER BY g.last_seen DESC LIMIT $3",
+             JOIN groups g ON g.tenant = $1 AND g.id = f.found ORDER BY g.last_seen DESC LIMIT $3"#,
             tenant,
             &patterns,
             MOST_FOUND
@@ -385,9 +387,9 @@ pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>>
 }
 
 /// Returns the group that a text names by its id or its short id, with the groups that are merged into it.
-async fn find_named(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+async fn find_named(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
     let id = match text.parse() {
-        Ok(GroupRef::Id(id)) => Some(id),
+        Ok(GroupRef::Id(id)) => Some(GroupId::from_uuid(id)),
         Ok(GroupRef::ShortId(name)) => find_short_ids(tx, &[name]).await?.pop().flatten(),
         Err(_) => None,
     };

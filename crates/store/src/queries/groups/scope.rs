@@ -3,7 +3,7 @@
 use super::{GroupFilter, ListedGroup};
 use crate::number::to_row;
 use crate::reports::{device_hash, stored_sketch};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use sqlx::{Postgres, QueryBuilder};
 use std::collections::BTreeMap;
 use time::Date;
@@ -75,10 +75,10 @@ pub(super) async fn groups_of_version(
     tx: &mut TenantTx,
     version: &str,
     most: i64,
-) -> Result<Option<Vec<Uuid>>> {
+) -> Result<Option<Vec<GroupId>>> {
     let (connection, tenant, _) = tx.parts();
     let groups = sqlx::query_scalar!(
-        r#"SELECT group_id AS "group_id!" FROM (
+        r#"SELECT group_id AS "group_id!: GroupId" FROM (
                (SELECT DISTINCT group_id FROM group_breakdowns
                 WHERE tenant = $1 AND dimension = 'version' AND value = $2 ORDER BY group_id LIMIT $3)
                UNION (SELECT DISTINCT group_id FROM group_deltas
@@ -110,10 +110,10 @@ pub async fn replace_counts(
     if scope.is_everything() || groups.is_empty() {
         return Ok(());
     }
-    let ids: Vec<Uuid> = groups.iter().map(|group| group.id).collect();
+    let ids: Vec<GroupId> = groups.iter().map(|group| group.id).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT g.target AS "target!", d.reports AS "reports!", d.devices, d.device
+        r#"SELECT g.target AS "target!: GroupId", d.reports AS "reports!", d.devices, d.device
            FROM (SELECT id AS target, id FROM unnest($2::uuid[]) AS one (id)
                  UNION ALL
                  SELECT merged_into, id FROM groups WHERE tenant = $1 AND merged_into = ANY ($2)) g
@@ -126,14 +126,14 @@ pub async fn replace_counts(
                WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND value = $3
                  AND ($4::date IS NULL OR day >= $4) AND ($5::date IS NULL OR day <= $5)) d"#,
         tenant,
-        &ids,
+        &ids as &[GroupId],
         scope.version(),
         scope.from_day,
         scope.to_day
     )
     .fetch_all(connection)
     .await?;
-    let mut counts: BTreeMap<Uuid, ScopeCounts> = BTreeMap::new();
+    let mut counts: BTreeMap<GroupId, ScopeCounts> = BTreeMap::new();
     for row in rows {
         let count = counts.entry(row.target).or_default();
         count.reports += row.reports;

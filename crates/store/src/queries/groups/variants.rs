@@ -1,7 +1,7 @@
 //! Variants of a group: the different stacks of its reports.
 
 use crate::column::ReportIdColumn;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_model::ReportId;
@@ -34,7 +34,7 @@ pub struct GroupVariant {
 }
 
 /// Lists the variants of the newest reports of these groups.
-pub(super) async fn list_variants(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<GroupVariant>> {
+pub(super) async fn list_variants(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupVariant>> {
     let (connection, tenant, _) = tx.parts();
     // The newest of each group, by the index, and the newest of these.
     Ok(sqlx::query_as!(
@@ -58,7 +58,7 @@ pub(super) async fn list_variants(tx: &mut TenantTx, groups: &[Uuid]) -> Result<
                   (array_agg(s.variant ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS "variant!"
            FROM stacks s GROUP BY s.functions ORDER BY 2 DESC, 3 DESC, s.functions LIMIT $4"#,
         tenant,
-        groups,
+        groups as &[GroupId],
         VARIANT_REPORTS_LIMIT,
         MOST_VARIANTS
     )

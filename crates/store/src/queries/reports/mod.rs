@@ -8,12 +8,12 @@ pub use neighbours::find_neighbours;
 pub(crate) use scan::ScanBudget;
 pub use total::{ReportTotal, read_total};
 
-use crate::column::{ReportIdColumn, U32};
+use crate::column::{Nullable, ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::reports::FrameTotals;
 use crate::segments::day_bounds;
-use crate::{Result, TenantTx};
+use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
@@ -50,7 +50,7 @@ pub struct ReportFilter {
     /// A frame refers to this image.
     pub debug_id: Option<DebugId>,
     /// It is counted for this group, or for one that is merged into it.
-    pub group: Option<uuid::Uuid>,
+    pub group: Option<GroupId>,
     /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
     /// Of more than 10,000 such groups those that were seen last count.
     pub text: Option<String>,
@@ -143,11 +143,14 @@ pub struct ReportRow {
     /// The group of its bug.
     #[sqlx(rename = "group_id")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<uuid::Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub group: Option<GroupId>,
     /// Id of the report of the same crash that is counted instead of this one; only for reports from
     /// MetricKit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub same_crash_as: Option<uuid::Uuid>,
+    #[sqlx(try_from = "Nullable<ReportIdColumn>")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub same_crash_as: Option<ReportId>,
     /// Weight: the number of reports that it represents and counts as. 1, or more if it was sampled.
     #[sqlx(try_from = "U32")]
     pub weight: u32,
@@ -280,7 +283,7 @@ pub(crate) async fn list_within(
 async fn read_newest(
     tx: &mut TenantTx,
     filter: &ReportFilter,
-    groups: Option<&[uuid::Uuid]>,
+    groups: Option<&[GroupId]>,
     after: Option<&ReportCursor>,
     limit: usize,
 ) -> Result<Vec<ReportRow>> {
@@ -304,7 +307,7 @@ fn build_query_by_group(
     tx: &mut TenantTx,
     select: &str,
     filter: &ReportFilter,
-    groups: &[uuid::Uuid],
+    groups: &[GroupId],
     after: Option<&ReportCursor>,
     limit: i64,
 ) -> QueryBuilder<Postgres> {
@@ -355,7 +358,7 @@ pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<
 }
 
 /// Returns the groups, merged or not, with the requested reports; `None` for all.
-async fn find_groups(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<uuid::Uuid>>> {
+async fn find_groups(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<GroupId>>> {
     let of_group = match filter.group {
         Some(group) => Some(super::groups::with_merged(tx, group).await?),
         None => None,
@@ -409,7 +412,7 @@ async fn build_matching_query(
     tx: &mut TenantTx,
     select: &str,
     filter: &ReportFilter,
-    groups: Option<&[uuid::Uuid]>,
+    groups: Option<&[GroupId]>,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let image = match filter.debug_id {
         Some(debug_id) => Some((debug_id, ImageReports::find_for_image(tx, debug_id).await?)),

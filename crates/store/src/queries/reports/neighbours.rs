@@ -3,7 +3,7 @@
 use super::ReportRow;
 use crate::number::to_row32;
 use crate::queries::groups::with_merged;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx, Uuid};
 use sqlx::{Postgres, QueryBuilder};
 use unslide_model::ReportId;
 
@@ -20,7 +20,7 @@ pub async fn find_neighbours(
 
 async fn find_neighbour(
     tx: &mut TenantTx,
-    groups: &[Uuid],
+    groups: &[GroupId],
     report: &ReportRow,
     beyond: &str,
     order: &str,

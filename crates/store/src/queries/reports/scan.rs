@@ -7,7 +7,7 @@ use super::{GROUPS_BY_INDEX_LIMIT, ReportFilter, ReportPage};
 use super::{build_matching_query, push_filter, push_page, read_newest};
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
-use crate::{Result, TenantTx};
+use crate::{GroupId, Result, TenantTx};
 use sqlx::{Postgres, QueryBuilder};
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -34,7 +34,7 @@ const STEP_TIME: Duration = Duration::from_millis(250);
 pub(super) async fn scan_reports(
     tx: &mut TenantTx,
     filter: &ReportFilter,
-    groups: Option<&[uuid::Uuid]>,
+    groups: Option<&[GroupId]>,
     after: Option<&ReportCursor>,
     limit: usize,
     budget: ScanBudget,
@@ -69,7 +69,7 @@ pub(super) async fn scan_reports(
 async fn find_step_end(
     tx: &mut TenantTx,
     indexed: &ReportFilter,
-    groups: Option<&[uuid::Uuid]>,
+    groups: Option<&[GroupId]>,
     after: Option<&ReportCursor>,
     rows: usize,
 ) -> Result<Option<OffsetDateTime>> {
@@ -91,7 +91,7 @@ async fn find_step_end(
 fn build_end_by_group(
     tx: &mut TenantTx,
     indexed: &ReportFilter,
-    groups: &[uuid::Uuid],
+    groups: &[GroupId],
     after: Option<&ReportCursor>,
     rows: usize,
 ) -> QueryBuilder<Postgres> {

@@ -3,7 +3,7 @@
 use super::counts::{CountDeltas, CountKey};
 use super::sketches::DeviceSketches;
 use crate::reports::rows::{MadeOn, truncate_name};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeMap;
 use time::Date;
 use unslide_model::DistinctSketch;
@@ -30,13 +30,13 @@ pub(super) async fn write_breakdowns(
     counts: &CountDeltas,
     sketches: &DeviceSketches,
 ) -> Result<()> {
-    let mut rows: BTreeMap<(Uuid, &str, &str, Date), i64> = BTreeMap::new();
+    let mut rows: BTreeMap<(GroupId, &str, &str, Date), i64> = BTreeMap::new();
     for (key, reports) in counts {
         for (dimension, value) in dimension_values(key) {
             *rows.entry((key.group, dimension, value, key.day())).or_default() += reports;
         }
     }
-    let devices_of = |(group, dimension, value, day): &(Uuid, &str, &str, Date)| {
+    let devices_of = |(group, dimension, value, day): &(GroupId, &str, &str, Date)| {
         let key = (*dimension == VERSION_DIMENSION).then(|| (*group, (*value).to_owned(), *day))?;
         sketches.versions.get(&key).map(DistinctSketch::to_bytes)
     };
@@ -47,7 +47,7 @@ pub(super) async fn write_breakdowns(
         devices.extend(is_changed.then_some(gained));
         is_changed
     });
-    let groups: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
+    let groups: Vec<GroupId> = rows.keys().map(|key| key.0).collect();
     let dimensions: Vec<String> = rows.keys().map(|key| key.1.to_owned()).collect();
     let values: Vec<String> = rows.keys().map(|key| key.2.to_owned()).collect();
     let days: Vec<Date> = rows.keys().map(|key| key.3).collect();
@@ -62,7 +62,7 @@ pub(super) async fn write_breakdowns(
            ON CONFLICT (tenant, group_id, dimension, value, day) DO UPDATE
            SET reports = b.reports + EXCLUDED.reports, devices = coalesce(EXCLUDED.devices, b.devices)"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &dimensions,
         &values,
         &days,
@@ -76,7 +76,7 @@ pub(super) async fn write_breakdowns(
             "DELETE FROM group_breakdowns
              WHERE tenant = $1 AND group_id = ANY ($2) AND day = ANY ($3) AND reports <= 0",
             tenant,
-            &groups,
+            &groups as &[GroupId],
             &days
         )
         .execute(connection)

@@ -1,6 +1,6 @@
 //! The counts of groups by day, by hour and by dimension, as numbers to add.
 
-use crate::Uuid;
+use crate::GroupId;
 use crate::reports::rollups::utc_day;
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
@@ -8,7 +8,7 @@ use time::{Date, OffsetDateTime};
 /// Reports that a group gains or loses in an hour, and their values.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CountKey {
-    pub(super) group: Uuid,
+    pub(super) group: GroupId,
     /// The beginning of the hour.
     pub(super) hour: OffsetDateTime,
     pub(super) version: String,

@@ -9,7 +9,7 @@ use super::sketches::DeviceSketches;
 use super::{GroupChange, hours, write};
 use crate::column::{TenantColumn, U64};
 use crate::number::{to_row, to_row32};
-use crate::{Result, Store, TenantTx, Uuid};
+use crate::{GroupId, Result, Store, TenantTx};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
@@ -33,7 +33,8 @@ fn build_key(one: &GroupChange<'_>) -> CountKey {
 
 /// Counts reports by day, by hour and by dimension. The groups' rows have to be locked.
 pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
-    let leaving: BTreeSet<Uuid> = counted.iter().filter(|one| one.sign < 0).map(|one| one.row.id).collect();
+    let leaving: BTreeSet<GroupId> =
+        counted.iter().filter(|one| one.sign < 0).map(|one| one.row.id).collect();
     let (mut direct, mut gained) = (CountDeltas::new(), CountDeltas::new());
     for one in counted.iter().filter(|one| one.sign != 0) {
         let counts = if leaving.contains(&one.row.id) { &mut direct } else { &mut gained };
@@ -44,7 +45,7 @@ pub(super) async fn record_counts(tx: &mut TenantTx, counted: &[GroupChange<'_>]
         return Ok(());
     }
     // The rows come first: a count that falls to zero is deleted.
-    let leaving: Vec<Uuid> = leaving.into_iter().collect();
+    let leaving: Vec<GroupId> = leaving.into_iter().collect();
     while fold_page(tx, &leaving, FOLD_PAGE_ROWS).await? == u64::from(FOLD_PAGE_ROWS) {}
     write_counts(tx, &direct).await
 }
@@ -53,7 +54,7 @@ async fn append_deltas(tx: &mut TenantTx, gained: &CountDeltas) -> Result<()> {
     if gained.is_empty() {
         return Ok(());
     }
-    let groups: Vec<Uuid> = gained.keys().map(|key| key.group).collect();
+    let groups: Vec<GroupId> = gained.keys().map(|key| key.group).collect();
     let hours: Vec<OffsetDateTime> = gained.keys().map(|key| key.hour).collect();
     let versions: Vec<String> = gained.keys().map(|key| key.version.clone()).collect();
     let models: Vec<String> = gained.keys().map(|key| key.model.clone()).collect();
@@ -67,7 +68,7 @@ async fn append_deltas(tx: &mut TenantTx, gained: &CountDeltas) -> Result<()> {
          FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[])
               AS n (group_id, hour, version, model, os_version, device, reports)",
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &hours,
         &versions,
         &models,
@@ -93,16 +94,16 @@ async fn write_counts(tx: &mut TenantTx, counts: &CountDeltas) -> Result<()> {
 }
 
 /// Folds at most `limit` rows of groups with locked rows. Returns their number.
-async fn fold_page(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<u64> {
+async fn fold_page(tx: &mut TenantTx, groups: &[GroupId], limit: u32) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "DELETE FROM group_deltas d
+        r#"DELETE FROM group_deltas d
          USING (SELECT group_id, id FROM group_deltas WHERE tenant = $1 AND group_id = ANY ($2)
                 ORDER BY group_id, id LIMIT $3) n
          WHERE d.tenant = $1 AND d.group_id = n.group_id AND d.id = n.id
-         RETURNING d.group_id, d.hour, d.version, d.model, d.os_version, d.device, d.reports",
+         RETURNING d.group_id AS "group_id: GroupId", d.hour, d.version, d.model, d.os_version, d.device, d.reports"#,
         tenant,
-        groups,
+        groups as &[GroupId],
         i64::from(limit)
     )
     .fetch_all(connection)
@@ -130,7 +131,7 @@ pub struct DueDeltas {
     /// The tenant of the group.
     pub tenant: TenantId,
     /// The group.
-    pub group: Uuid,
+    pub group: GroupId,
     /// The number of its rows.
     pub deltas: u64,
     /// When the oldest of them was added.
@@ -147,7 +148,7 @@ pub async fn list_due(
 ) -> Result<Vec<DueDeltas>> {
     Ok(sqlx::query_as!(
         DueDeltas,
-        r#"SELECT tenant AS "tenant!: TenantColumn", group_id AS "group!", deltas AS "deltas!: U64", oldest AS "oldest!"
+        r#"SELECT tenant AS "tenant!: TenantColumn", group_id AS "group!: GroupId", deltas AS "deltas!: U64", oldest AS "oldest!"
            FROM unslide_deltas_due($1, $2, $3)"#,
         to_row(many),
         before,
@@ -159,7 +160,7 @@ pub async fn list_due(
 
 /// Folds at most `limit` rows of groups. Returns true if more may be left. Returns false if another transaction folds rows of
 /// the tenant.
-pub async fn fold_groups(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Result<bool> {
+pub async fn fold_groups(tx: &mut TenantTx, groups: &[GroupId], limit: u32) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let is_alone: bool =
         sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended('deltas ' || $1, 0))")
@@ -171,9 +172,9 @@ pub async fn fold_groups(tx: &mut TenantTx, groups: &[Uuid], limit: u32) -> Resu
     }
     // In the order in which batches lock groups.
     let locked = sqlx::query_scalar!(
-        "SELECT id FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE",
+        r#"SELECT id AS "id: GroupId" FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE"#,
         tenant,
-        groups
+        groups as &[GroupId]
     )
     .fetch_all(connection)
     .await?;

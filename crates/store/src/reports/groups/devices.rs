@@ -1,12 +1,12 @@
 //! The rows of `group_devices`: which devices have reports of a group, and how many devices groups count.
 
 use super::GroupChange;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeMap;
 
 /// A device that is the first time, or no longer, among those of a group.
 struct DeviceChange {
-    group: Uuid,
+    group: GroupId,
     device: Vec<u8>,
     gained: bool,
 }
@@ -14,7 +14,7 @@ struct DeviceChange {
 /// Counts reports by device. The rows of the groups and of their targets must be locked, so that no other
 /// transaction counts the same devices at the same time.
 pub(super) async fn count_devices(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
-    let mut rows: BTreeMap<(Uuid, &[u8]), i64> = BTreeMap::new();
+    let mut rows: BTreeMap<(GroupId, &[u8]), i64> = BTreeMap::new();
     for one in counted {
         if let Some(device) = one.made_on.device.as_deref() {
             *rows.entry((one.row.id, device)).or_default() += one.sign;
@@ -25,11 +25,14 @@ pub(super) async fn count_devices(tx: &mut TenantTx, counted: &[GroupChange<'_>]
     add_to_groups(tx, &changes).await
 }
 
-async fn write_devices(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -> Result<Vec<DeviceChange>> {
+async fn write_devices(
+    tx: &mut TenantTx,
+    rows: &BTreeMap<(GroupId, &[u8]), i64>,
+) -> Result<Vec<DeviceChange>> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let groups: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
+    let groups: Vec<GroupId> = rows.keys().map(|key| key.0).collect();
     let devices: Vec<Vec<u8>> = rows.keys().map(|key| key.1.to_vec()).collect();
     let reports: Vec<i64> = rows.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
@@ -40,9 +43,9 @@ async fn write_devices(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -
            FROM unnest($2::uuid[], $3::bytea[], $4::bigint[]) AS n (group_id, device, reports)
            ORDER BY n.group_id, n.device
            ON CONFLICT (tenant, group_id, device) DO UPDATE SET reports = d.reports + EXCLUDED.reports
-           RETURNING group_id, device, reports, (xmax = 0) AS "new!""#,
+           RETURNING group_id AS "group_id: GroupId", device, reports, (xmax = 0) AS "new!""#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &devices,
         &reports
     )
@@ -53,7 +56,7 @@ async fn write_devices(tx: &mut TenantTx, rows: &BTreeMap<(Uuid, &[u8]), i64>) -
             "DELETE FROM group_devices d USING unnest($2::uuid[], $3::bytea[]) AS n (group_id, device)
              WHERE d.tenant = $1 AND d.group_id = n.group_id AND d.device = n.device AND d.reports <= 0",
             tenant,
-            &groups,
+            &groups as &[GroupId],
             &devices
         )
         .execute(connection)
@@ -70,7 +73,7 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
     if changes.is_empty() {
         return Ok(());
     }
-    let groups: Vec<Uuid> = changes.iter().map(|change| change.group).collect();
+    let groups: Vec<GroupId> = changes.iter().map(|change| change.group).collect();
     let devices: Vec<Vec<u8>> = changes.iter().map(|change| change.device.clone()).collect();
     let gained: Vec<bool> = changes.iter().map(|change| change.gained).collect();
     let (connection, tenant, _) = tx.parts();
@@ -101,7 +104,7 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
            FROM (SELECT id, own.devices AS own, total.devices AS total FROM own FULL JOIN total USING (id)) c
            WHERE g.tenant = $1 AND g.id = c.id"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &devices,
         &gained
     )

@@ -2,14 +2,14 @@
 
 use super::counts::CountDeltas;
 use crate::reports::rollups::HOUR_COUNTS_RETENTION;
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 /// Adds to what groups count by hour. Hours that are not kept any more do not change. The groups' rows are locked.
 pub(super) async fn write_hours(tx: &mut TenantTx, counts: &CountDeltas) -> Result<()> {
     let oldest = tx.now() - HOUR_COUNTS_RETENTION;
-    let mut hours: BTreeMap<(Uuid, OffsetDateTime), i64> = BTreeMap::new();
+    let mut hours: BTreeMap<(GroupId, OffsetDateTime), i64> = BTreeMap::new();
     for (key, reports) in counts.iter().filter(|(key, _)| key.hour >= oldest) {
         *hours.entry((key.group, key.hour)).or_default() += reports;
     }
@@ -17,7 +17,7 @@ pub(super) async fn write_hours(tx: &mut TenantTx, counts: &CountDeltas) -> Resu
     if hours.is_empty() {
         return Ok(());
     }
-    let groups: Vec<Uuid> = hours.keys().map(|key| key.0).collect();
+    let groups: Vec<GroupId> = hours.keys().map(|key| key.0).collect();
     let begins: Vec<OffsetDateTime> = hours.keys().map(|key| key.1).collect();
     let reports: Vec<i64> = hours.values().copied().collect();
     let (connection, tenant, _) = tx.parts();
@@ -28,7 +28,7 @@ pub(super) async fn write_hours(tx: &mut TenantTx, counts: &CountDeltas) -> Resu
          ORDER BY n.group_id, n.hour
          ON CONFLICT (tenant, group_id, hour) DO UPDATE SET reports = h.reports + EXCLUDED.reports",
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &begins,
         &reports
     )
@@ -38,7 +38,7 @@ pub(super) async fn write_hours(tx: &mut TenantTx, counts: &CountDeltas) -> Resu
         sqlx::query!(
             "DELETE FROM group_hours WHERE tenant = $1 AND group_id = ANY ($2) AND hour = ANY ($3) AND reports <= 0",
             tenant,
-            &groups,
+            &groups as &[GroupId],
             &begins
         )
         .execute(connection)

@@ -15,7 +15,7 @@ use super::Change;
 use super::rollups::Counted;
 use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
 use crate::groups::{GroupEvent, GroupMove, end_redirects, name_groups, record_moves};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use regressions::NewReport;
 pub(crate) use sketches::{device_hash, stored_sketch};
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ struct GroupChange<'c> {
     made_on: MadeOn,
     received_at: OffsetDateTime,
     /// The group that the report leaves for this one.
-    from: Option<Uuid>,
+    from: Option<GroupId>,
     /// The group that a report goes to that leaves this one, if symbols or another report of the crash decide that.
-    to: Option<Uuid>,
+    to: Option<GroupId>,
     /// 1, -1, or 0 if it stays.
     sign: i64,
     /// The weight of the report.
@@ -91,7 +91,7 @@ pub(super) async fn record_groups(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
 }
 
 /// Takes a report out of its group. `to` is the group of the report that is counted instead of it.
-pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<Uuid>) -> Result<()> {
+pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<GroupId>) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
     let to = to.filter(|to| *to != id);
     let leaving =
@@ -101,7 +101,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted, to: Option<Uu
 }
 
 fn leaving_change<'c>(
-    id: Uuid,
+    id: GroupId,
     app: &str,
     version: &str,
     made_on: &MadeOn,
@@ -184,7 +184,7 @@ impl<'c> Delta<'c> {
 struct Written {
     created: Vec<GroupEvent>,
     /// The groups that are merged, and into which.
-    targets: BTreeMap<Uuid, Uuid>,
+    targets: BTreeMap<GroupId, GroupId>,
 }
 
 /// Decides about groups that lose their last report.
@@ -210,12 +210,12 @@ async fn write_changes(
     if counted.is_empty() {
         return Ok(Written::default());
     }
-    let ids: Vec<Uuid> = counted.iter().map(|one| one.row.id).collect();
+    let ids: Vec<GroupId> = counted.iter().map(|one| one.row.id).collect();
     let targets = write::find_merge_targets(tx, &ids).await?;
     // A target without reports of its own here exists already, so only its counts are needed.
-    let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
+    let placeholders: BTreeMap<GroupId, GroupRow<'_>> =
         targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
-    let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupId, Delta<'_>> = BTreeMap::new();
     for one in counted {
         groups.entry(one.row.id).or_insert_with(|| Delta::from_row(&one.row)).add_own(one);
         if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
@@ -261,7 +261,7 @@ async fn write_changes(
 
 /// Adds up the reports that move from one group to another.
 fn sum_moves(counted: &[GroupChange<'_>]) -> Vec<GroupMove> {
-    let mut moves: BTreeMap<(Uuid, Uuid), GroupMove> = BTreeMap::new();
+    let mut moves: BTreeMap<(GroupId, GroupId), GroupMove> = BTreeMap::new();
     for one in counted {
         if let Some(to) = one.to {
             let (from, first_seen) = (one.row.id, one.received_at);

@@ -3,7 +3,7 @@
 use crate::groups::{
     Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR, record_actions,
 };
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::is_newer;
@@ -11,14 +11,14 @@ use unslide_model::is_newer;
 /// A report that came for the first time.
 pub(super) struct NewReport {
     /// The group of its own fingerprint.
-    pub(super) group: Uuid,
+    pub(super) group: GroupId,
     pub(super) version: String,
     pub(super) received_at: OffsetDateTime,
 }
 
 /// A group that is resolved, or ignored until something.
 struct SettledRow {
-    id: Uuid,
+    id: GroupId,
     app: String,
     title: String,
     status: GroupStatus,
@@ -103,7 +103,7 @@ impl Return<'_> {
 pub(super) async fn reopen_settled(
     tx: &mut TenantTx,
     mut reports: Vec<NewReport>,
-    targets: &BTreeMap<Uuid, Uuid>,
+    targets: &BTreeMap<GroupId, GroupId>,
 ) -> Result<Vec<GroupEvent>> {
     if reports.is_empty() {
         return Ok(Vec::new());
@@ -131,11 +131,11 @@ pub(super) async fn reopen_settled(
     Ok(returns.iter().map(Return::to_event).collect())
 }
 
-async fn find_settled(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<SettledRow>> {
+async fn find_settled(tx: &mut TenantTx, groups: Vec<GroupId>) -> Result<Vec<SettledRow>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         SettledRow,
-        r#"SELECT id, app, title, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at,
+        r#"SELECT id AS "id: GroupId", app, title, status AS "status: GroupStatus", resolved_in, resolved_after, resolved_at,
                   ignored_until, ignored_until_reports, ignored_until_devices, ignored_after, reports, devices
            FROM groups
            WHERE tenant = $1 AND id = ANY ($2)
@@ -144,14 +144,14 @@ async fn find_settled(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<Vec<Settle
                   OR ignored_after IS NOT NULL))
            ORDER BY id"#,
         tenant,
-        &groups
+        &groups as &[GroupId]
     )
     .fetch_all(connection)
     .await?)
 }
 
 async fn mark_returned(tx: &mut TenantTx, returns: &[Return<'_>]) -> Result<()> {
-    let ids: Vec<Uuid> = returns.iter().map(|found| found.row.id).collect();
+    let ids: Vec<GroupId> = returns.iter().map(|found| found.row.id).collect();
     let statuses: Vec<String> = returns.iter().map(|found| found.status().as_str().to_owned()).collect();
     let versions: Vec<String> = returns.iter().map(|found| found.report.version.clone()).collect();
     let (connection, tenant, now) = tx.parts();
@@ -165,7 +165,7 @@ async fn mark_returned(tx: &mut TenantTx, returns: &[Return<'_>]) -> Result<()> 
          FROM unnest($2::uuid[], $3::text[], $4::text[]) AS n (id, status, version)
          WHERE g.tenant = $1 AND g.id = n.id",
         tenant,
-        &ids,
+        &ids as &[GroupId],
         &statuses,
         &versions,
         now

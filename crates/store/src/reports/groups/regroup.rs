@@ -8,7 +8,7 @@ use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING_INTERVAL
 use crate::number::{from_row32, to_row32};
 use crate::reports::keys::{KeyRow, lock_known};
 use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, truncate_title};
-use crate::{Result, TenantTx, Uuid, json};
+use crate::{GroupId, Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
@@ -81,15 +81,15 @@ pub struct GroupedReport {
     /// Its app.
     pub app: String,
     /// The group of its own fingerprint, which may be merged into another one.
-    pub group: Option<Uuid>,
+    pub group: Option<GroupId>,
 }
 
 /// Returns the newest stored reports.
 pub async fn list_newest_reports(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT report_id, variant, app, group_id FROM reports WHERE tenant = $1
-         ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $2",
+        r#"SELECT report_id, variant, app, group_id AS "group_id: GroupId" FROM reports WHERE tenant = $1
+         ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $2"#,
         tenant,
         i64::from(limit)
     )
@@ -105,10 +105,13 @@ pub async fn list_newest_reports(tx: &mut TenantTx, limit: u32) -> Result<Vec<Gr
 }
 
 /// Returns the titles of groups.
-pub async fn read_titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
+pub async fn read_titles(tx: &mut TenantTx, groups: &[GroupId]) -> Result<BTreeMap<GroupId, String>> {
     let (connection, tenant, _) = tx.parts();
-    let rows =
-        sqlx::query!("SELECT id, title FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, groups);
+    let rows = sqlx::query!(
+        r#"SELECT id AS "id: GroupId", title FROM groups WHERE tenant = $1 AND id = ANY ($2)"#,
+        tenant,
+        groups as &[GroupId]
+    );
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.id, row.title)).collect())
 }
 
@@ -162,7 +165,7 @@ struct Moving<'m> {
     made_on: MadeOn,
     weight: i64,
     texts: GroupTexts,
-    from: Option<Uuid>,
+    from: Option<GroupId>,
     grouping: Option<&'m ReportGrouping>,
     terms: &'m Vec<String>,
 }
@@ -199,7 +202,7 @@ async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) 
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
-                  r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id, r.reason, r.title,
+                  r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id AS "group_id: GroupId", r.reason, r.title,
                   r.weight AS "weight!", r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id

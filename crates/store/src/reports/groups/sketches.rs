@@ -1,7 +1,7 @@
 //! The devices of groups by day, and by version and day, as sketches.
 
 use super::counts::CountKey;
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{GroupId, Result, StoreError, TenantTx};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::Date;
@@ -10,8 +10,8 @@ use unslide_model::DistinctSketch;
 /// Sketches of the days and versions that gain devices.
 #[derive(Default)]
 pub(super) struct DeviceSketches {
-    pub(super) days: BTreeMap<(Uuid, Date), DistinctSketch>,
-    pub(super) versions: BTreeMap<(Uuid, String, Date), DistinctSketch>,
+    pub(super) days: BTreeMap<(GroupId, Date), DistinctSketch>,
+    pub(super) versions: BTreeMap<(GroupId, String, Date), DistinctSketch>,
 }
 
 impl DeviceSketches {
@@ -35,14 +35,14 @@ impl DeviceSketches {
     }
 
     async fn merge_stored(&mut self, tx: &mut TenantTx) -> Result<()> {
-        let groups: Vec<Uuid> = self.days.keys().map(|key| key.0).collect();
+        let groups: Vec<GroupId> = self.days.keys().map(|key| key.0).collect();
         let days: Vec<Date> = self.days.keys().map(|key| key.1).collect();
-        let version_groups: Vec<Uuid> = self.versions.keys().map(|key| key.0).collect();
+        let version_groups: Vec<GroupId> = self.versions.keys().map(|key| key.0).collect();
         let versions: Vec<String> = self.versions.keys().map(|key| key.1.clone()).collect();
         let version_days: Vec<Date> = self.versions.keys().map(|key| key.2).collect();
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query!(
-            r#"SELECT d.group_id AS "group_id!", NULL AS version, d.day AS "day!", d.devices AS "devices!"
+            r#"SELECT d.group_id AS "group_id!: GroupId", NULL AS version, d.day AS "day!", d.devices AS "devices!"
                FROM unnest($2::uuid[], $3::date[]) AS n (group_id, day)
                JOIN group_days d ON d.tenant = $1 AND d.group_id = n.group_id AND d.day = n.day
                WHERE d.devices IS NOT NULL
@@ -53,9 +53,9 @@ impl DeviceSketches {
                                       AND b.value = n.value AND b.day = n.day
                WHERE b.devices IS NOT NULL"#,
             tenant,
-            &groups,
+            &groups as &[GroupId],
             &days,
-            &version_groups,
+            &version_groups as &[GroupId],
             &versions,
             &version_days
         )

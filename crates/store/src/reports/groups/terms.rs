@@ -2,7 +2,7 @@
 //! stay as long as the group has reports; the reason and title of a report go with it.
 
 use crate::reports::rows::{GroupRow, GroupTexts};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::one_line;
 
@@ -26,11 +26,11 @@ pub(crate) fn normalize_term(text: &str) -> String {
 pub(super) async fn update_terms<'t>(
     tx: &mut TenantTx,
     arrived: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
-    left: impl Iterator<Item = (Uuid, &'t GroupTexts)>,
+    left: impl Iterator<Item = (GroupId, &'t GroupTexts)>,
 ) -> Result<()> {
     let new = terms_of(arrived);
-    let left: BTreeSet<(Uuid, &str)> = left.flat_map(|(id, texts)| pair_with_group(id, texts)).collect();
-    let groups: BTreeSet<Uuid> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
+    let left: BTreeSet<(GroupId, &str)> = left.flat_map(|(id, texts)| pair_with_group(id, texts)).collect();
+    let groups: BTreeSet<GroupId> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
     let known = read_terms(tx, groups.iter().copied().collect()).await?;
     // Texts of a deleted group need no work.
     let left = left.into_iter().filter(|(id, _)| known.contains_key(id)).collect();
@@ -53,8 +53,8 @@ pub(super) async fn update_terms<'t>(
 /// Returns the terms that reports add to their groups.
 fn terms_of<'t>(
     reports: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
-) -> BTreeMap<Uuid, Vec<String>> {
-    let mut new: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+) -> BTreeMap<GroupId, Vec<String>> {
+    let mut new: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
     for (row, terms) in reports {
         let kept = new.entry(row.id).or_default();
         let of_group = row.grouping.iter().flat_map(|grouping| [&grouping.title, &grouping.culprit]);
@@ -68,7 +68,7 @@ fn terms_of<'t>(
     new
 }
 
-fn pair_with_group(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uuid, &str)> {
+fn pair_with_group(group: GroupId, texts: &GroupTexts) -> impl Iterator<Item = (GroupId, &str)> {
     [&texts.reason, &texts.title].into_iter().flatten().map(move |text| (group, text.as_str()))
 }
 
@@ -76,13 +76,13 @@ fn pair_with_group(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uui
 /// newest reports are read: an older one adds its words again with its next revision.
 async fn find_unused_texts(
     tx: &mut TenantTx,
-    left: BTreeSet<(Uuid, &str)>,
-) -> Result<BTreeMap<Uuid, Vec<String>>> {
-    let mut gone: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+    left: BTreeSet<(GroupId, &str)>,
+) -> Result<BTreeMap<GroupId, Vec<String>>> {
+    let mut gone: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
     if left.is_empty() {
         return Ok(gone);
     }
-    let ids: Vec<Uuid> = left.iter().map(|(id, _)| *id).collect();
+    let ids: Vec<GroupId> = left.iter().map(|(id, _)| *id).collect();
     let texts: Vec<String> = left.iter().map(|(_, text)| (*text).to_owned()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
@@ -91,10 +91,10 @@ async fn find_unused_texts(
                CROSS JOIN LATERAL (SELECT r.reason, r.title FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
                                    ORDER BY r.received_at DESC LIMIT $4) r
                CROSS JOIN LATERAL (VALUES (r.reason), (r.title)) AS s (text))
-           SELECT n.id AS "id!", n.text AS "text!" FROM unnest($2, $3::text[]) AS n (id, text)
+           SELECT n.id AS "id!: GroupId", n.text AS "text!" FROM unnest($2, $3::text[]) AS n (id, text)
            WHERE NOT EXISTS (SELECT FROM said s WHERE s.id = n.id AND s.text = lower(n.text))"#,
         tenant,
-        &ids,
+        &ids as &[GroupId],
         &texts,
         COMPARED_REPORTS_LIMIT
     )
@@ -107,11 +107,11 @@ async fn find_unused_texts(
 }
 
 /// Renames groups with a title among these texts to the smallest title of the reports that are left.
-async fn rename_groups(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result<()> {
+async fn rename_groups(tx: &mut TenantTx, gone: &BTreeMap<GroupId, Vec<String>>) -> Result<()> {
     if gone.is_empty() {
         return Ok(());
     }
-    let (ids, texts): (Vec<Uuid>, Vec<String>) =
+    let (ids, texts): (Vec<GroupId>, Vec<String>) =
         gone.iter().flat_map(|(id, texts)| texts.iter().map(|text| (*id, text.clone()))).unzip();
     let (connection, tenant, _) = tx.parts();
     // If retention has removed all others, the kind at least is known.
@@ -123,7 +123,7 @@ async fn rename_groups(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) ->
            FROM unnest($2::uuid[], $3::text[]) AS n (id, text)
            WHERE g.tenant = $1 AND g.id = n.id AND lower(g.title) = lower(n.text)"#,
         tenant,
-        &ids,
+        &ids as &[GroupId],
         &texts,
         COMPARED_REPORTS_LIMIT
     )
@@ -144,32 +144,32 @@ fn join_terms(new: &[String], known: &[&str]) -> String {
 }
 
 /// Reads the terms of groups, under lock.
-async fn read_terms(tx: &mut TenantTx, groups: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>> {
+async fn read_terms(tx: &mut TenantTx, groups: Vec<GroupId>) -> Result<BTreeMap<GroupId, String>> {
     if groups.is_empty() {
         return Ok(BTreeMap::new());
     }
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT group_id, terms FROM group_terms WHERE tenant = $1 AND group_id = ANY ($2)
-         ORDER BY group_id FOR UPDATE",
+        r#"SELECT group_id AS "group_id: GroupId", terms FROM group_terms WHERE tenant = $1 AND group_id = ANY ($2)
+         ORDER BY group_id FOR UPDATE"#,
         tenant,
-        &groups
+        &groups as &[GroupId]
     );
     Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.group_id, row.terms)).collect())
 }
 
-async fn write_terms(tx: &mut TenantTx, changed: Vec<(Uuid, String)>) -> Result<()> {
+async fn write_terms(tx: &mut TenantTx, changed: Vec<(GroupId, String)>) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    let (groups, terms): (Vec<Uuid>, Vec<String>) = changed.into_iter().unzip();
+    let (groups, terms): (Vec<GroupId>, Vec<String>) = changed.into_iter().unzip();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO group_terms (tenant, group_id, terms)
          SELECT $1, n.group_id, n.terms FROM unnest($2::uuid[], $3::text[]) AS n (group_id, terms) ORDER BY n.group_id
          ON CONFLICT (tenant, group_id) DO UPDATE SET terms = EXCLUDED.terms",
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &terms
     )
     .execute(connection)

@@ -5,7 +5,7 @@ use super::sketches::DeviceSketches;
 use super::{Delta, EmptyGroups, GroupChange};
 use crate::groups::{refresh_totals, retire_empty};
 use crate::reports::rows::truncate_name;
-use crate::{Result, TenantTx, Uuid, json};
+use crate::{GroupId, Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
@@ -13,13 +13,16 @@ use unslide_model::DistinctSketch;
 
 /// Returns those of these groups that are merged, and their targets. The caller holds
 /// [`crate::groups::lock_out_merges`], so that they do not change until the transaction ends.
-pub(super) async fn find_merge_targets(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<Uuid, Uuid>> {
+pub(super) async fn find_merge_targets(
+    tx: &mut TenantTx,
+    ids: &[GroupId],
+) -> Result<BTreeMap<GroupId, GroupId>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT id, merged_into AS "target!" FROM groups
+        r#"SELECT id AS "id: GroupId", merged_into AS "target!: GroupId" FROM groups
            WHERE tenant = $1 AND id = ANY ($2) AND merged_into IS NOT NULL"#,
         tenant,
-        ids
+        ids as &[GroupId]
     )
     .fetch_all(connection)
     .await?;
@@ -27,7 +30,7 @@ pub(super) async fn find_merge_targets(tx: &mut TenantTx, ids: &[Uuid]) -> Resul
 }
 
 /// Returns the row of a group as JSON, without its tenant.
-fn encode_row(id: &Uuid, delta: &Delta<'_>) -> Value {
+fn encode_row(id: &GroupId, delta: &Delta<'_>) -> Value {
     let (grouping, total, own) = (delta.row.grouping, delta.total.as_ref(), delta.own.as_ref());
     json!({
         "id": id,
@@ -54,8 +57,8 @@ fn encode_row(id: &Uuid, delta: &Delta<'_>) -> Value {
 /// Adds to what groups count. Returns those that were not there.
 pub(super) async fn write_groups(
     tx: &mut TenantTx,
-    groups: &BTreeMap<Uuid, Delta<'_>>,
-) -> Result<BTreeSet<Uuid>> {
+    groups: &BTreeMap<GroupId, Delta<'_>>,
+) -> Result<BTreeSet<GroupId>> {
     let (connection, tenant, _) = tx.parts();
     // A report that leaves has no title: that of the others stays. A group that lost its title has its kind
     // instead. The first and last report of a group without reports do not count.
@@ -93,7 +96,7 @@ pub(super) async fn write_groups(
                    FROM (VALUES (g.own_last_seen, g.own_last_version),
                                 (EXCLUDED.own_last_seen, EXCLUDED.own_last_version)) AS l (seen, version)
                    WHERE l.seen IS NOT NULL ORDER BY l.seen DESC, l.version COLLATE "C" DESC LIMIT 1)
-           RETURNING g.id, (g.xmax = '0'::xid) AS "created!""#,
+           RETURNING g.id AS "id: GroupId", (g.xmax = '0'::xid) AS "created!""#,
         tenant,
         groups.iter().map(|(id, delta)| encode_row(id, delta)).collect::<Value>()
     )
@@ -108,17 +111,17 @@ pub(super) async fn write_groups(
 pub(super) async fn look_again(
     tx: &mut TenantTx,
     leaving: &[&GroupChange<'_>],
-    targets: &BTreeMap<Uuid, Uuid>,
+    targets: &BTreeMap<GroupId, GroupId>,
     empty: EmptyGroups,
 ) -> Result<()> {
-    let ids: Vec<Uuid> = leaving.iter().map(|one| one.row.id).collect();
+    let ids: Vec<GroupId> = leaving.iter().map(|one| one.row.id).collect();
     let times: Vec<OffsetDateTime> = leaving.iter().map(|one| one.received_at).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE groups SET own_first_seen = NULL, own_first_version = NULL, own_last_seen = NULL, own_last_version = NULL
          WHERE tenant = $1 AND id = ANY ($2) AND own_reports <= 0",
         tenant,
-        &ids
+        &ids as &[GroupId]
     )
     .execute(&mut *connection)
     .await?;
@@ -142,12 +145,12 @@ pub(super) async fn look_again(
                               ORDER BY r.received_at DESC, r.version COLLATE "C" DESC LIMIT 1) l ON true
            WHERE g.tenant = $1 AND g.id = c.id"#,
         tenant,
-        &ids,
+        &ids as &[GroupId],
         &times
     )
     .execute(connection)
     .await?;
-    let targets: Vec<Uuid> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
+    let targets: Vec<GroupId> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
     let touched = [ids, targets].concat();
     refresh_totals(tx, &touched).await?;
     match empty {
@@ -162,12 +165,12 @@ pub(super) async fn write_days(
     counts: &CountDeltas,
     sketches: &DeviceSketches,
 ) -> Result<()> {
-    let mut days: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
+    let mut days: BTreeMap<(GroupId, Date), i64> = BTreeMap::new();
     for (key, reports) in counts {
         *days.entry((key.group, key.day())).or_default() += reports;
     }
     days.retain(|key, reports| *reports != 0 || sketches.days.contains_key(key));
-    let groups: Vec<Uuid> = days.keys().map(|key| key.0).collect();
+    let groups: Vec<GroupId> = days.keys().map(|key| key.0).collect();
     let dates: Vec<Date> = days.keys().map(|key| key.1).collect();
     let reports: Vec<i64> = days.values().copied().collect();
     let devices: Vec<Option<Vec<u8>>> =
@@ -181,7 +184,7 @@ pub(super) async fn write_days(
            ON CONFLICT (tenant, group_id, day) DO UPDATE
            SET reports = d.reports + EXCLUDED.reports, devices = coalesce(EXCLUDED.devices, d.devices)"#,
         tenant,
-        &groups,
+        &groups as &[GroupId],
         &dates,
         &reports,
         &devices as &[Option<Vec<u8>>]
@@ -192,7 +195,7 @@ pub(super) async fn write_days(
         sqlx::query!(
             "DELETE FROM group_days WHERE tenant = $1 AND group_id = ANY ($2) AND day = ANY ($3) AND reports <= 0",
             tenant,
-            &groups,
+            &groups as &[GroupId],
             &dates
         )
         .execute(connection)

@@ -7,7 +7,7 @@ mod wanted_images;
 
 use super::rows::{GroupTexts, MadeOn, truncate_name};
 use super::{Change, FrameTotals};
-use crate::{Result, TenantTx, Uuid};
+use crate::{GroupId, Result, TenantTx, Uuid};
 use days::{RollupDay, RollupDelta};
 pub(crate) use hours::HOUR_COUNTS_RETENTION;
 use hours::{HourDelta, HourKey};
@@ -108,7 +108,7 @@ pub(super) struct Counted {
     pub(super) made_on: MadeOn,
     pub(super) wanted: Vec<Uuid>,
     #[sqlx(rename = "group_id")]
-    pub(super) group: Option<Uuid>,
+    pub(super) group: Option<GroupId>,
     #[sqlx(flatten)]
     pub(super) texts: GroupTexts,
 }

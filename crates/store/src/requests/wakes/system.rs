@@ -11,7 +11,7 @@ use super::days::{next_day, page_of_day, to_columns};
 use crate::column::{DebugIdColumn, TenantColumn, U64};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{OwnerTx, Result, Store, TenantTx, Uuid};
+use crate::{JobId, OwnerTx, Result, Store, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use time::{Date, Duration};
@@ -57,7 +57,7 @@ pub(crate) async fn record_arrived(tx: &mut OwnerTx, arrived: &[Arrived]) -> Res
     // Locked: a job that begins right now is waited for, and then no longer counts as one that will
     // see this; one that is locked first begins after this is committed.
     let queued = sqlx::query_scalar!(
-        "SELECT id FROM jobs WHERE tenant = $1 AND kind = 'wake_system' AND status = 'queued' LIMIT 1 FOR UPDATE",
+        r#"SELECT id AS "id: JobId" FROM jobs WHERE tenant = $1 AND kind = 'wake_system' AND status = 'queued' LIMIT 1 FOR UPDATE"#,
         owner
     )
     .fetch_optional(connection)

@@ -3,7 +3,7 @@
 use super::OwnedUpload;
 use crate::column::OwnerColumn;
 use crate::number::to_row32;
-use crate::{OwnerTx, Result, Store, Uuid};
+use crate::{OwnerTx, Result, Store, UploadId};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Owned;
 
@@ -14,10 +14,10 @@ pub async fn list_kept_files(
     failed_before: OffsetDateTime,
     done_before: OffsetDateTime,
     limit: u32,
-) -> Result<Vec<Owned<Uuid>>> {
+) -> Result<Vec<Owned<UploadId>>> {
     let rows = sqlx::query_as!(
         OwnedUpload,
-        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!" FROM unslide_uploads_kept($1, $2, $3, $4)"#,
+        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!: UploadId" FROM unslide_uploads_kept($1, $2, $3, $4)"#,
         failed_before,
         done_before,
         store.now(),
@@ -27,21 +27,26 @@ pub async fn list_kept_files(
 }
 
 /// Records that an upload's file was removed.
-pub async fn record_removed(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn record_removed(tx: &mut OwnerTx, id: UploadId) -> Result<()> {
     let (connection, owner, now) = tx.parts();
-    sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2",
+        owner,
+        id as UploadId,
+        now
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
 /// Leaves a file for an hour that could not be removed.
-pub async fn postpone_removal(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn postpone_removal(tx: &mut OwnerTx, id: UploadId) -> Result<()> {
     let (connection, owner, now) = tx.parts();
     sqlx::query!(
         "UPDATE uploads SET file_retry_at = $3 WHERE tenant = $1 AND id = $2",
         owner,
-        id,
+        id as UploadId,
         now + Duration::HOUR
     )
     .execute(connection)

@@ -8,7 +8,7 @@ pub use uploaded::UploadObject;
 use crate::column::{HashColumn, JsonColumn, Nullable, OwnerColumn, U64, json_column, words};
 use crate::jobs::{self, Work};
 use crate::number::{to_row, to_row32};
-use crate::{OwnerTx, Result, Store, StoreError, Uuid};
+use crate::{OwnerTx, Result, Store, StoreError, UploadId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -61,7 +61,7 @@ pub struct SkippedMember {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolUpload {
     /// Its id.
-    pub id: Uuid,
+    pub id: UploadId,
     /// How far it is.
     pub status: UploadStatus,
     /// A stable word for the error, or for the reason to wait.
@@ -91,7 +91,7 @@ macro_rules! query_uploads {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             SymbolUpload,
-            r#"SELECT id, status AS "status: UploadStatus", reason, detail, file_name, app,
+            r#"SELECT id AS "id: UploadId", status AS "status: UploadStatus", reason, detail, file_name, app,
                       size AS "size!: Nullable<U64>", content_hash AS "content_hash!: Nullable<HashColumn>",
                       skipped AS "skipped: JsonColumn<Vec<SkippedMember>>", created_at, updated_at
                FROM uploads "#
@@ -103,11 +103,11 @@ macro_rules! query_uploads {
 
 /// Begins an upload and returns its id: its bytes may be written under this id once the transaction is
 /// committed.
-pub async fn create_upload(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
+pub async fn create_upload(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<UploadId> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
-        "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
-         VALUES (unslide_uuid($2), $1, 'receiving', $3, $4, $2, $2) RETURNING id",
+        r#"INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, 'receiving', $3, $4, $2, $2) RETURNING id AS "id: UploadId""#,
         tenant,
         now,
         file_name,
@@ -121,7 +121,7 @@ pub async fn create_upload(tx: &mut OwnerTx, file_name: Option<&str>, app: Optio
 /// not wait for bytes (any more).
 pub async fn record_received(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     size: u64,
     content_hash: &ContentHash,
 ) -> Result<bool> {
@@ -130,7 +130,7 @@ pub async fn record_received(
         "UPDATE uploads SET status = 'queued', size = $3, content_hash = $4, updated_at = $5
          WHERE tenant = $1 AND id = $2 AND status = 'receiving'",
         tenant,
-        id,
+        id as UploadId,
         to_row(size),
         content_hash.0.as_slice(),
         now
@@ -145,26 +145,26 @@ pub async fn record_received(
 }
 
 /// Records that a builder has begun.
-pub async fn mark_building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn mark_building(tx: &mut OwnerTx, id: UploadId) -> Result<()> {
     update_status(tx, id, UploadStatus::Building, None, &[]).await
 }
 
 /// Records that an upload waits for an unavailable server after a builder had begun with it.
-pub async fn mark_waiting(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+pub async fn mark_waiting(tx: &mut OwnerTx, id: UploadId) -> Result<()> {
     let why =
         ("unavailable", "a server that it needs is not available; it continues when the server answers");
     update_status(tx, id, UploadStatus::Queued, Some(why), &[]).await
 }
 
 /// Records that every object of the upload has its final status.
-pub async fn mark_done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
+pub async fn mark_done(tx: &mut OwnerTx, id: UploadId, skipped: &[SkippedMember]) -> Result<()> {
     update_status(tx, id, UploadStatus::Done, None, skipped).await
 }
 
 /// Records that an upload failed: a stable word, and a sentence.
 pub async fn mark_failed(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     reason: &str,
     detail: &str,
     skipped: &[SkippedMember],
@@ -174,7 +174,7 @@ pub async fn mark_failed(
 
 async fn update_status(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     status: UploadStatus,
     reason: Option<(&str, &str)>,
     skipped: &[SkippedMember],
@@ -195,7 +195,7 @@ async fn update_status(
         "UPDATE uploads SET status = $3, reason = $4, detail = $5, skipped = $6, updated_at = $7
          WHERE tenant = $1 AND id = $2",
         tenant,
-        id,
+        id as UploadId,
         status.as_str(),
         reason.map(|(reason, _)| clean(reason)),
         reason.map(|(_, detail)| clean(detail)),
@@ -208,13 +208,15 @@ async fn update_status(
 }
 
 /// Returns an upload; `None` if there is none of that id.
-pub async fn find_upload(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
+pub async fn find_upload(tx: &mut OwnerTx, id: UploadId) -> Result<Option<SymbolUpload>> {
     let (connection, tenant, _) = tx.parts();
-    Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?)
+    Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id as UploadId)
+        .fetch_optional(connection)
+        .await?)
 }
 
 /// Returns an upload with all of its objects, ordered by path; `None` if there is none of that id.
-pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
+pub async fn get(tx: &mut OwnerTx, id: UploadId) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
     let Some(upload) = find_upload(tx, id).await? else { return Ok(None) };
     Ok(Some((upload, uploaded::list_objects(tx, id, None, None).await?)))
 }
@@ -248,10 +250,10 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
 
 /// Uploads, of any owner, that wait for bytes and have received none since `before`; and those that have
 /// failed while their parts are still in object storage.
-pub async fn list_stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
+pub async fn list_stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<UploadId>>> {
     let rows = sqlx::query_as!(
         OwnedUpload,
-        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!" FROM unslide_uploads_stuck($1, $2)"#,
+        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!: UploadId" FROM unslide_uploads_stuck($1, $2)"#,
         before,
         to_row32(limit)
     );
@@ -259,23 +261,23 @@ pub async fn list_stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Re
 }
 
 /// An upload of any owner, as functions that look across owners name it.
-type OwnedUpload = Owned<Uuid>;
+type OwnedUpload = Owned<UploadId>;
 
 /// Ends an upload that still waits for its bytes, none of which came since `before`. Returns false if that is
 /// not so (any more).
-pub async fn mark_abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
+pub async fn mark_abandoned(tx: &mut OwnerTx, id: UploadId, before: OffsetDateTime) -> Result<bool> {
     let detail = "its bytes did not come to their end";
     fail_unreceived(tx, id, "abandoned", detail, Some(before)).await
 }
 
 /// Ends an upload that still waits for its bytes, for a reason. Returns false if it no longer waits.
-pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
+pub async fn given_up(tx: &mut OwnerTx, id: UploadId, reason: &str, detail: &str) -> Result<bool> {
     fail_unreceived(tx, id, reason, detail, None).await
 }
 
 async fn fail_unreceived(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     reason: &str,
     detail: &str,
     before: Option<OffsetDateTime>,
@@ -285,7 +287,7 @@ async fn fail_unreceived(
         "UPDATE uploads SET status = 'failed', reason = $3, detail = $4, updated_at = $5
          WHERE tenant = $1 AND id = $2 AND status = 'receiving' AND (updated_at < $6 OR $6 IS NULL)",
         owner,
-        id,
+        id as UploadId,
         reason,
         detail,
         now,
@@ -311,7 +313,7 @@ pub async fn list_newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUploa
 pub async fn wait_for_status(
     store: &Store,
     owner: impl Into<Owner>,
-    id: Uuid,
+    id: UploadId,
     at_most: Duration,
 ) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
     let end = tokio::time::Instant::now() + at_most;

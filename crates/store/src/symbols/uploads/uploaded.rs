@@ -1,7 +1,7 @@
 //! The objects that were found in an upload.
 
 use crate::objects::{ObjectRow, query_objects};
-use crate::{OwnerTx, Result, Uuid};
+use crate::{OwnerTx, Result, UploadId};
 use serde::Serialize;
 use std::collections::HashMap;
 use unslide_model::ContentHash;
@@ -24,7 +24,7 @@ pub struct UploadObject {
 /// all of them without a limit.
 pub async fn list_objects(
     tx: &mut OwnerTx,
-    id: Uuid,
+    id: UploadId,
     after: Option<(&str, &ContentHash)>,
     limit: Option<u32>,
 ) -> Result<Vec<UploadObject>> {
@@ -35,7 +35,7 @@ pub async fn list_objects(
            AND ($3::text IS NULL OR (path, content_hash) > ($3, $4::bytea))
          ORDER BY path, content_hash LIMIT $5",
         tenant,
-        id,
+        id as UploadId,
         after.map(|(path, _)| path),
         after.map(|(_, hash)| hash.0.to_vec()),
         limit.map(i64::from)

@@ -5,7 +5,7 @@ use crate::queries::groups::{self, CountScope, GroupFilter, GroupOrder};
 use crate::queries::trends;
 use crate::reports::{self, Arrival, Effects};
 use crate::tests::database::{Database, acme, arrival, execute, image, revised, start, tenant_id};
-use crate::{Uuid, deltas};
+use crate::{GroupId, deltas};
 use sqlx::Row;
 use time::Duration;
 
@@ -75,7 +75,7 @@ async fn an_interrupted_fold_changes_nothing_and_one_transaction_folds_at_a_time
     database.store(&(1..=30).map(arrival).collect::<Vec<_>>()).await;
     let before = (database.number(UNFOLDED).await, counts(&database).await);
     let due = deltas::list_due(&database.store, 1, start(), 100).await.unwrap();
-    let groups: Vec<Uuid> = due.iter().map(|one| one.group).collect();
+    let groups: Vec<GroupId> = due.iter().map(|one| one.group).collect();
     let mut interrupted = database.store.tenant(&acme()).await.unwrap();
     assert!(deltas::fold_groups(&mut interrupted, &groups, 5).await.unwrap());
     // Others see all rows until it commits, and do not wait for it.
@@ -148,7 +148,7 @@ async fn a_fold_takes_rows_of_its_tenant_alone() {
     database.store(&[of_bug(1, "1.0", 0)]).await;
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     reports::store_arrivals(&mut other, &[of_bug(1, "1.0", 0)], Effects::Now, None).await.unwrap();
-    let group: Uuid = database.rows("SELECT id FROM groups WHERE tenant = 'acme'").await[0].get(0);
+    let group: GroupId = database.rows("SELECT id FROM groups WHERE tenant = 'acme'").await[0].get(0);
     assert!(!deltas::fold_groups(&mut other, &[group], 100).await.unwrap());
     other.commit().await.unwrap();
     let left = "SELECT count(*) FROM group_deltas WHERE tenant = 'acme'";

@@ -46,7 +46,7 @@ async fn filled() -> Database {
 }
 
 /// Reports and devices of each group, from the reports themselves.
-async fn counted(database: &Database, filter: &GroupFilter) -> BTreeMap<crate::Uuid, (i64, i64)> {
+async fn counted(database: &Database, filter: &GroupFilter) -> BTreeMap<crate::GroupId, (i64, i64)> {
     let CountScope { version, from_day, to_day } = &filter.scope;
     let version = version.as_ref().map_or("true".to_owned(), |version| format!("r.version = '{version}'"));
     let day = "(r.received_at AT TIME ZONE 'UTC')::date";

@@ -1,7 +1,7 @@
 //! What a team does with groups, and what reports make of it.
 
 use super::groups::of_bug;
-use crate::Uuid;
+use crate::GroupId;
 use crate::groups::{self, GroupAction, GroupActivity, GroupActor, GroupEvent, GroupStatus, GroupUpdate};
 use crate::groups::{MergeOutcome, UpdateOutcome};
 use crate::queries::groups::{self as listed, CountScope, GroupFilter, GroupOrder, ListedGroup};
@@ -12,7 +12,7 @@ use time::Duration;
 
 const ROBIN: GroupActor<'static> = GroupActor { actor: "key", name: Some("Robin") };
 
-async fn update(database: &Database, id: Uuid, update: GroupUpdate) -> UpdateOutcome {
+async fn update(database: &Database, id: GroupId, update: GroupUpdate) -> UpdateOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = groups::update_group(&mut tx, id, None, ROBIN, &update).await.unwrap();
     tx.commit().await.unwrap();
@@ -28,7 +28,7 @@ fn to(status: GroupStatus) -> GroupUpdate {
     GroupUpdate { status: Some(status), ..GroupUpdate::default() }
 }
 
-async fn find(database: &Database, id: Uuid) -> ListedGroup {
+async fn find(database: &Database, id: GroupId) -> ListedGroup {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     listed::find_group(&mut tx, id, None).await.unwrap().unwrap()
 }
@@ -38,12 +38,12 @@ async fn list(database: &Database, filter: GroupFilter) -> Vec<ListedGroup> {
     listed::list_groups(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap()
 }
 
-async fn activity(database: &Database, id: Uuid) -> Vec<GroupActivity> {
+async fn activity(database: &Database, id: GroupId) -> Vec<GroupActivity> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     groups::list_activity(&mut tx, id, None, 100).await.unwrap()
 }
 
-async fn actions(database: &Database, id: Uuid) -> Vec<GroupAction> {
+async fn actions(database: &Database, id: GroupId) -> Vec<GroupAction> {
     activity(database, id).await.into_iter().rev().map(|one| one.action).collect()
 }
 
@@ -54,7 +54,7 @@ async fn events(database: &Database, arrivals: &[Arrival]) -> Vec<GroupEvent> {
     batch.events
 }
 
-async fn merge(database: &Database, target: Uuid, ids: &[Uuid]) -> MergeOutcome {
+async fn merge(database: &Database, target: GroupId, ids: &[GroupId]) -> MergeOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = groups::merge_groups(&mut tx, target, ids, None, ROBIN).await.unwrap();
     tx.commit().await.unwrap();
@@ -62,7 +62,7 @@ async fn merge(database: &Database, target: Uuid, ids: &[Uuid]) -> MergeOutcome 
 }
 
 /// Bug 7 with one report of version 1.0; its id.
-async fn one_bug(database: &Database) -> Uuid {
+async fn one_bug(database: &Database) -> GroupId {
     database.store(&[of_bug(1, "1.0", 0)]).await;
     list(database, GroupFilter::default()).await[0].id
 }
@@ -148,7 +148,8 @@ async fn activity_has_pages_and_names_its_authors() {
 async fn lists_filter_by_status_and_assignee() {
     let database = Database::new().await;
     database.store(&[of(1, "1.0", 1), of(2, "1.0", 2), of(3, "1.0", 3)]).await;
-    let ids: Vec<Uuid> = list(&database, GroupFilter::default()).await.iter().map(|group| group.id).collect();
+    let ids: Vec<GroupId> =
+        list(&database, GroupFilter::default()).await.iter().map(|group| group.id).collect();
     update(&database, ids[0], GroupUpdate { assignee: Some("Kim".into()), ..resolved(None) }).await;
     update(&database, ids[1], to(GroupStatus::Ignored)).await;
     let by = async |status: &[GroupStatus], assignee: Option<&str>| {
@@ -299,7 +300,10 @@ async fn a_merged_group_counts_for_its_target_until_it_is_split_off() {
     let found = events(&database, &[bank]).await;
     let [GroupEvent::Created { group: bank, .. }] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(merge(&database, id(1), &[*bank]).await, MergeOutcome::OtherApp(*bank));
-    assert_eq!(merge(&database, id(1), &[Uuid::nil()]).await, MergeOutcome::NotFound(Uuid::nil()));
+    assert_eq!(
+        merge(&database, id(1), &[GroupId::default()]).await,
+        MergeOutcome::NotFound(GroupId::default())
+    );
 }
 
 #[tokio::test]
@@ -325,7 +329,8 @@ async fn a_merge_outlives_the_last_report_of_either_group() {
 async fn merges_and_batches_at_the_same_time_neither_deadlock_nor_miscount() {
     let database = Database::new().await;
     database.store(&[of(1, "1.0", 1), of(2, "1.0", 2), of(3, "1.0", 3)]).await;
-    let ids: Vec<Uuid> = list(&database, GroupFilter::default()).await.iter().map(|group| group.id).collect();
+    let ids: Vec<GroupId> =
+        list(&database, GroupFilter::default()).await.iter().map(|group| group.id).collect();
     let store = async |from: u8| {
         for n in from..from + 20 {
             database.store(&[of(n, "1.0", n % 3 + 1), of(n + 20, "1.0", (n + 1) % 3 + 1)]).await;

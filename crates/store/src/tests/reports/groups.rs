@@ -7,7 +7,7 @@ use crate::queries::reports as listed;
 use crate::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use crate::reports::{self, Arrival};
 use crate::tests::database::{Database, acme, arrival, execute, grouping, image, revised, start, tenant_id};
-use crate::{Uuid, partitions, retention};
+use crate::{GroupId, Uuid, partitions, retention};
 use sqlx::{AssertSqlSafe, Row};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportGrouping, ReportId};
@@ -346,7 +346,7 @@ async fn random_history(database: &Database, with_rules_and_retention: bool) -> 
                 let groups = database.rows("SELECT id, merged_into FROM groups ORDER BY id").await;
                 let pick = |at: u64| groups.get(usize::try_from(at).unwrap() % groups.len().max(1));
                 let (Some(one), Some(other)) = (pick(next(9)), pick(next(9))) else { continue };
-                let (one, into): (Uuid, Option<Uuid>) = (one.get(0), one.get(1));
+                let (one, into): (GroupId, Option<GroupId>) = (one.get(0), one.get(1));
                 match into {
                     Some(into) if next(2) == 0 => done.splits += u32::from(split(database, into, one).await),
                     _ => done.merges += u32::from(merge(database, other.get(0), one).await),
@@ -442,14 +442,14 @@ async fn remember(database: &Database, before: time::Date) {
     execute(database, &copy).await;
 }
 
-async fn merge(database: &Database, target: Uuid, group: Uuid) -> bool {
+async fn merge(database: &Database, target: GroupId, group: GroupId) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = actions::merge_groups(&mut tx, target, &[group], None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     outcome == MergeOutcome::Done && group != target
 }
 
-async fn split(database: &Database, target: Uuid, group: Uuid) -> bool {
+async fn split(database: &Database, target: GroupId, group: GroupId) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = actions::split_group(&mut tx, target, group, None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
@@ -461,7 +461,7 @@ const COUNTED: &str = "CREATE TABLE IF NOT EXISTS expired_reports (LIKE reports)
     CREATE OR REPLACE VIEW counted_reports AS SELECT * FROM reports UNION ALL SELECT * FROM expired_reports";
 
 /// A group, its reports, the first and the last of them, and whether retention has removed some.
-type Count = (Uuid, i64, OffsetDateTime, OffsetDateTime, bool);
+type Count = (GroupId, i64, OffsetDateTime, OffsetDateTime, bool);
 
 /// Compares what groups count with what was stored: of their own, with what is merged into them, and by day.
 async fn check_counts(database: &Database) {
@@ -563,7 +563,8 @@ async fn check_apps(database: &Database) {
 
 /// The same of the devices that groups have, and of the models and OS versions of their reports.
 async fn check_devices(database: &Database) {
-    let row = |row: &sqlx::postgres::PgRow| -> (Uuid, String, i64) { (row.get(0), row.get(1), row.get(2)) };
+    let row =
+        |row: &sqlx::postgres::PgRow| -> (GroupId, String, i64) { (row.get(0), row.get(1), row.get(2)) };
     let read = async |query: &str| {
         let mut rows: Vec<_> = database.rows(query).await.iter().map(row).collect();
         rows.sort_unstable();

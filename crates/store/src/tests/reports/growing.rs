@@ -1,6 +1,6 @@
 //! Growing and new groups, and reports over time.
 
-use crate::Uuid;
+use crate::GroupId;
 use crate::groups::{self as actions, GroupActor, MergeOutcome};
 use crate::queries::groups::growing;
 use crate::queries::groups::{CountScope, GroupFilter, ListedGroup};
@@ -98,7 +98,7 @@ async fn a_day_that_is_not_over_is_compared_with_as_much_of_another() {
 async fn what_is_merged_grows_with_its_target() {
     let database = filled().await;
     let found = list(&database, &acme(), &GroupFilter::default()).await;
-    let ids: Vec<Uuid> = found.iter().map(|group| group.id).collect();
+    let ids: Vec<GroupId> = found.iter().map(|group| group.id).collect();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let actor = GroupActor { actor: "test", name: None };
     let merged = actions::merge_groups(&mut tx, ids[2], &[ids[1]], None, actor).await.unwrap();

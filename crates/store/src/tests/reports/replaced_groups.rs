@@ -6,7 +6,7 @@ use crate::queries::groups::{self as listed, GroupCounts, GroupFilter, GroupOrde
 use crate::queries::reports::{self as reports_listed, ReportFilter};
 use crate::reports::{self, Arrival, Effects, count_once};
 use crate::tests::database::{Database, acme, arrival, grouping, tenant_id};
-use crate::{StoreError, Uuid};
+use crate::{GroupId, StoreError, Uuid};
 use time::Duration;
 use unslide_testkit::statements;
 
@@ -33,36 +33,36 @@ fn found(n: u8, bug: u8) -> Arrival {
     of(n, 2, bug, false)
 }
 
-fn id(bug: u8, provisional: bool) -> Uuid {
+fn id(bug: u8, provisional: bool) -> GroupId {
     groups::id_of(APP, grouping(bug, provisional).fingerprint)
 }
 
-fn provisional(bug: u8) -> Uuid {
+fn provisional(bug: u8) -> GroupId {
     id(bug, true)
 }
 
-fn known(bug: u8) -> Uuid {
+fn known(bug: u8) -> GroupId {
     id(bug, false)
 }
 
-async fn update(database: &Database, id: Uuid, update: GroupUpdate) -> UpdateOutcome {
+async fn update(database: &Database, id: GroupId, update: GroupUpdate) -> UpdateOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = groups::update_group(&mut tx, id, None, ROBIN, &update).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
 
-async fn assign(database: &Database, id: Uuid, name: &str) {
+async fn assign(database: &Database, id: GroupId, name: &str) {
     let assignee = Some(name.to_owned());
     update(database, id, GroupUpdate { assignee, ..GroupUpdate::default() }).await;
 }
 
-async fn set(database: &Database, id: Uuid, status: GroupStatus, resolved_in: Option<&str>) {
+async fn set(database: &Database, id: GroupId, status: GroupStatus, resolved_in: Option<&str>) {
     let resolved_in = resolved_in.map(str::to_owned);
     update(database, id, GroupUpdate { status: Some(status), resolved_in, ..GroupUpdate::default() }).await;
 }
 
-async fn comment(database: &Database, id: Uuid, text: &str) {
+async fn comment(database: &Database, id: GroupId, text: &str) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = groups::update_group(&mut tx, id, None, ROBIN, &GroupUpdate::default()).await.unwrap();
     let UpdateOutcome::Done(id) = outcome else { panic!("{outcome:?}") };
@@ -70,22 +70,22 @@ async fn comment(database: &Database, id: Uuid, text: &str) {
     tx.commit().await.unwrap();
 }
 
-async fn get(database: &Database, id: Uuid) -> Option<GroupCounts> {
+async fn get(database: &Database, id: GroupId) -> Option<GroupCounts> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     listed::get(&mut tx, id, Some(APP)).await.unwrap()
 }
 
 /// The group that an id leads to.
-async fn group(database: &Database, id: Uuid) -> ListedGroup {
+async fn group(database: &Database, id: GroupId) -> ListedGroup {
     get(database, id).await.unwrap().group
 }
 
-async fn leads_to(database: &Database, id: Uuid) -> Option<Uuid> {
+async fn leads_to(database: &Database, id: GroupId) -> Option<GroupId> {
     get(database, id).await.map(|found| found.group.id)
 }
 
 /// The activity, the oldest first.
-async fn activity(database: &Database, id: Uuid) -> Vec<GroupActivity> {
+async fn activity(database: &Database, id: GroupId) -> Vec<GroupActivity> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let mut activity = groups::list_activity(&mut tx, id, None, 100).await.unwrap();
     activity.reverse();
@@ -98,7 +98,7 @@ async fn delete(database: &Database, n: u8) {
     tx.commit().await.unwrap();
 }
 
-async fn merge(database: &Database, target: Uuid, ids: &[Uuid]) -> MergeOutcome {
+async fn merge(database: &Database, target: GroupId, ids: &[GroupId]) -> MergeOutcome {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcome = groups::merge_groups(&mut tx, target, ids, None, ROBIN).await.unwrap();
     tx.commit().await.unwrap();

@@ -101,7 +101,7 @@ fn name_system(one: &Arrival) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn group_of(one: &Arrival) -> crate::Uuid {
+fn group_of(one: &Arrival) -> crate::GroupId {
     id_of(&one.facts.app, one.facts.grouping.as_ref().unwrap().fingerprint)
 }
 

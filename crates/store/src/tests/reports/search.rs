@@ -1,7 +1,7 @@
 //! What groups and their reports are found by.
 
 use super::groups::of_bug;
-use crate::Uuid;
+use crate::GroupId;
 use crate::groups::{self as actions, GroupActor, id_of};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::queries::reports as listed;
@@ -36,7 +36,7 @@ fn bugs(titles: &[&str], reports: usize) -> (Vec<String>, usize) {
 }
 
 /// The group of a bug with symbols.
-fn group(bug: u8) -> Uuid {
+fn group(bug: u8) -> GroupId {
     id_of("com.acme.shop", grouping(bug, false).fingerprint)
 }
 

@@ -5,7 +5,7 @@ use crate::reports::{self, ArrivalOutcome, Effects};
 use crate::requests::{self, RequestOutcome};
 use crate::segments::{self, MovedBody, PendingBody, ReportBody, SegmentIntent};
 use crate::tests::database::{Database, acme, arrival, image, publish, revised, start};
-use crate::{Uuid, retention, wakes};
+use crate::{SegmentId, Uuid, retention, wakes};
 use time::{Date, Duration};
 use unslide_model::{BodyKey, Quality};
 
@@ -245,7 +245,7 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     database.store(&[arrival(9)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let day = today() - Duration::days(2);
-    let segment = SegmentIntent { id: Uuid::from_u128(7), day };
+    let segment = SegmentIntent { id: SegmentId::from_uuid(Uuid::from_u128(7)), day };
     segments::begin_segment(&mut tx, segment.id, day, "t/acme/segments/old").await.unwrap().unwrap();
     let waiting = segments::list_pending_bodies(&mut tx, day, None, 1 << 20).await.unwrap();
     segments::finish_segment(&mut tx, &segment, &frames(&waiting[..2])).await.unwrap().unwrap();

@@ -2,7 +2,7 @@
 //! saved views.
 
 use super::groups::of_bug;
-use crate::Uuid;
+use crate::GroupId;
 use crate::groups::views::{self, GroupViewFilter, ViewOutcome, ViewReader};
 use crate::groups::{self, GroupAction, GroupActor, GroupEvent, GroupStatus, GroupUpdate, IgnoreLimits};
 use crate::groups::{MergeOutcome, UpdateOutcome};
@@ -21,11 +21,11 @@ fn report(n: u8, version: &str, bug: u8) -> Arrival {
     arrival
 }
 
-fn id(bug: u8) -> Uuid {
+fn id(bug: u8) -> GroupId {
     groups::id_of(APP, grouping(bug, false).fingerprint)
 }
 
-async fn update_all(database: &Database, ids: &[Uuid], update: GroupUpdate) -> Vec<UpdateOutcome> {
+async fn update_all(database: &Database, ids: &[GroupId], update: GroupUpdate) -> Vec<UpdateOutcome> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let outcomes = groups::update_groups(&mut tx, ids, None, ROBIN, &update).await.unwrap();
     tx.commit().await.unwrap();
@@ -36,7 +36,7 @@ fn ignored(ignore: IgnoreLimits) -> GroupUpdate {
     GroupUpdate { status: Some(GroupStatus::Ignored), ignore, ..GroupUpdate::default() }
 }
 
-async fn find(database: &Database, id: Uuid) -> ListedGroup {
+async fn find(database: &Database, id: GroupId) -> ListedGroup {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     listed::find_group(&mut tx, id, None).await.unwrap().unwrap()
 }
@@ -48,7 +48,7 @@ async fn store(database: &Database, arrivals: &[Arrival]) -> Vec<GroupEvent> {
     batch.events
 }
 
-async fn newest_entry(database: &Database, id: Uuid) -> (GroupAction, Option<String>) {
+async fn newest_entry(database: &Database, id: GroupId) -> (GroupAction, Option<String>) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let mut found = groups::list_activity(&mut tx, id, None, 1).await.unwrap();
     let entry = found.remove(0);
@@ -211,7 +211,7 @@ async fn one_change_of_several_groups_has_an_outcome_for_each() {
         .await;
     let merge = async |target: u8, ids: &[u8]| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let ids: Vec<Uuid> = ids.iter().map(|bug| id(*bug)).collect();
+        let ids: Vec<GroupId> = ids.iter().map(|bug| id(*bug)).collect();
         let outcomes = groups::merge_each(&mut tx, id(target), &ids, None, ROBIN).await.unwrap();
         tx.commit().await.unwrap();
         outcomes
@@ -261,8 +261,10 @@ async fn short_names_are_unique_and_stay_with_their_group() {
     assert_eq!(by_name("umbrella", &name).await, None);
     assert_eq!(by_name("acme", "SHOP-ZZZZ").await, None);
     // Another group has the name that the next one would have: it gets more digits.
-    let taken =
-        format!("UPDATE group_short_ids SET group_id = '{}' WHERE short_id = '{name}'", Uuid::from_u128(1));
+    let taken = format!(
+        "UPDATE group_short_ids SET group_id = '{}' WHERE short_id = '{name}'",
+        crate::Uuid::from_u128(1)
+    );
     execute(&database, &taken).await;
     execute(&database, &format!("DELETE FROM groups WHERE id = '{}'", id(7))).await;
     database.store(&[report(3, "1.0", 7)]).await;

@@ -231,7 +231,7 @@ async fn a_body_that_is_lost_where_it_still_is_ends_the_request_and_one_that_has
     let database = Database::new().await;
     let first = publish(&database, 1, Quality::Symtab).await;
     assert_eq!(database.store(&[arrival(1)]).await[0].requested, Some(2));
-    let old = crate::Uuid::from_u128(1);
+    let old = crate::SegmentId::from_uuid(crate::Uuid::from_u128(1));
     assert!(!answered(&database, RequestOutcome::Lost(old)).await, "the body is in the database");
     let moved = move_all(&database, "a").await;
     assert!(!answered(&database, RequestOutcome::Lost(old)).await, "it has moved");

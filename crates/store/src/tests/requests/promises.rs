@@ -7,7 +7,7 @@ use crate::tests::database::{
     Database, acme, arrival, debug_id, execute, image, publish, revised, symbols, tenant_id,
 };
 use crate::wakes::{self, missed, system};
-use crate::{Uuid, slots};
+use crate::{ReprocessId, slots};
 use time::Duration;
 use unslide_model::{ContentHash, Owner, Quality};
 
@@ -85,7 +85,7 @@ async fn a_job_that_carries_a_promise_has_no_last_attempt() {
     let database = Database::new().await;
     let works = [
         Work::Wake { debug_id: debug_id(1), generation: 1, from: None },
-        Work::Reprocess { id: Uuid::nil() },
+        Work::Reprocess { id: ReprocessId::default() },
         Work::Purge { debug_id: debug_id(1), objects: Vec::new(), generation: 1 },
         Work::Erase,
     ];

@@ -4,17 +4,17 @@
 use crate::reprocess::{self, ReprocessFilter, ReprocessPage, ReprocessStatus};
 use crate::requests::{self, RequestOutcome};
 use crate::tests::database::{Database, acme, arrival, image, revised};
-use crate::{Uuid, partitions, retention};
+use crate::{ReprocessId, partitions, retention};
 use time::Duration;
 
-async fn create(database: &Database, wanted: &ReprocessFilter) -> (Uuid, u64) {
+async fn create(database: &Database, wanted: &ReprocessFilter) -> (ReprocessId, u64) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let made = reprocess::create_reprocess(&mut tx, "key", wanted).await.unwrap();
     tx.commit().await.unwrap();
     (made.id, made.matched)
 }
 
-async fn page(database: &Database, id: Uuid) -> ReprocessPage {
+async fn page(database: &Database, id: ReprocessId) -> ReprocessPage {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let page = reprocess::request_page(&mut tx, id, 2).await.unwrap().unwrap();
     tx.commit().await.unwrap();
@@ -106,7 +106,7 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
 }
 
 /// Two reports, and a reprocess that has asked for both.
-async fn two_asked_for() -> (Database, Uuid) {
+async fn two_asked_for() -> (Database, ReprocessId) {
     let database = Database::new().await;
     database.store(&[arrival(1), arrival(2)]).await;
     database.wait(Duration::MINUTE);

@@ -4,7 +4,7 @@
 use crate::partial::{self, Announced, Partial, UploadPart};
 use crate::tests::database::{Database, acme, tenant_id};
 use crate::uploads::{self, UploadStatus};
-use crate::{OwnerTx, StoreError, Uuid, erasure, usage};
+use crate::{OwnerTx, StoreError, UploadId, erasure, usage};
 use unslide_model::{Clock, ContentHash, Owner};
 
 fn announced(app: Option<&str>) -> Announced {
@@ -54,7 +54,7 @@ async fn parts_are_noted_in_any_order_and_the_last_of_a_number_counts() {
     assert_eq!(partial::get(&mut tx, begun.id).await.unwrap(), None);
     let (upload, _) = uploads::get(&mut tx, begun.id).await.unwrap().unwrap();
     assert_eq!((upload.status, upload.file_name.as_deref()), (UploadStatus::Queued, Some("Shop.dSYM.zip")));
-    assert!(!partial::record_part(&mut tx, Uuid::nil(), &part(1, "a")).await.unwrap());
+    assert!(!partial::record_part(&mut tx, UploadId::default(), &part(1, "a")).await.unwrap());
 }
 
 #[tokio::test]

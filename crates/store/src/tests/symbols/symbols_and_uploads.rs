@@ -5,7 +5,7 @@ use crate::objects::{self, NewObject, Symcache};
 use crate::symbols::{self, SymbolReadiness};
 use crate::tests::database::{Database, acme, debug_id, publish, symbols as published};
 use crate::uploads::{self, SkippedMember};
-use crate::{Uuid, slots, usage};
+use crate::{UploadId, slots, usage};
 use std::time::Duration;
 use unslide_model::{Clock, ContentHash, DebugId, Owner, Quality};
 
@@ -24,7 +24,7 @@ pub fn object(content: u8, debug: Option<u8>) -> NewObject {
     }
 }
 
-async fn upload(database: &Database) -> Uuid {
+async fn upload(database: &Database) -> UploadId {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = uploads::create_upload(&mut tx, Some("Shop.dSYM.zip"), None).await.unwrap();
     assert!(uploads::record_received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
@@ -88,7 +88,7 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     uploads::mark_failed(&mut tx, again, "not_an_archive", "no file in it", &[]).await.unwrap();
     assert_eq!(uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap().unwrap().id, id);
     assert_eq!(uploads::list_newest(&mut tx, 10).await.unwrap().len(), 2);
-    assert!(uploads::get(&mut tx, Uuid::nil()).await.unwrap().is_none());
+    assert!(uploads::get(&mut tx, UploadId::default()).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
 async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     let database = Database::new().await;
     let [a, b] = [upload(&database).await, upload(&database).await];
-    let fail = async |id: Uuid| {
+    let fail = async |id: UploadId| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         usage::lock_usage(&mut tx).await.unwrap();
         uploads::mark_failed(&mut tx, id, "timeout", "not done in time", &[]).await.unwrap();
@@ -175,7 +175,7 @@ async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     };
     let mut purged: Vec<_> = purges.into_iter().map(|job| format!("{:?}", job.work)).collect();
     let mut expected =
-        [of(debug_id(2), 2), of(DebugId::from_uuid(Uuid::nil()), 3)].map(|work| format!("{work:?}"));
+        [of(debug_id(2), 2), of(DebugId::from_uuid(crate::Uuid::nil()), 3)].map(|work| format!("{work:?}"));
     purged.sort_unstable();
     expected.sort_unstable();
     assert_eq!(purged, expected);

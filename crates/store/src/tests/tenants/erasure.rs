@@ -201,7 +201,7 @@ async fn nothing_is_written_into_a_deleted_tenant() {
         reports::store_arrivals(tx, &[arrival(9)], reports::Effects::Now, None).await.map(drop)
     });
     refused!(async |tx: &mut crate::TenantTx| {
-        jobs::add_job(tx, &Work::Build { upload: crate::Uuid::nil() }).await.map(drop)
+        jobs::add_job(tx, &Work::Build { upload: crate::UploadId::default() }).await.map(drop)
     });
     refused!(async |tx: &mut crate::TenantTx| {
         audit::append_entry(tx, "x", "x", "x", &serde_json::json!({})).await
@@ -300,7 +300,7 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
 async fn a_job_that_runs_is_waited_for_and_is_not_kept_alive() {
     let database = Database::new().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    jobs::add_job(&mut tx, &Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
+    jobs::add_job(&mut tx, &Work::Build { upload: crate::UploadId::default() }).await.unwrap();
     tx.commit().await.unwrap();
     let build = lease(&database).await.unwrap();
     delete(&database).await;

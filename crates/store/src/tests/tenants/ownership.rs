@@ -34,7 +34,7 @@ async fn serve(owner: &str, login: &str, database: &str) {
     let new =
         keys::NewApiKey { name: "k".into(), scopes: vec![Scope::Operator], app: None, expires_at: None };
     let (_, text) = keys::create_key(&mut tx, &new, &[3; 30]).await.unwrap();
-    jobs::add_job(&mut tx, &jobs::Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
+    jobs::add_job(&mut tx, &jobs::Work::Build { upload: crate::UploadId::default() }).await.unwrap();
     tx.commit().await.unwrap();
     // Every function of the owner, as the service.
     assert_eq!(keys::authenticate(&store, text.reveal()).await.unwrap().unwrap().tenant, acme());

@@ -13,7 +13,7 @@ use unslide_site::{
     FLAME_PATH, FlameSvg, FunctionLine, SliceLine, changed_functions, format_samples, heaviest_path,
     html_answer, list_functions, list_slices, text_or,
 };
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::groups::GroupCounts;
 
 /// Maximum size of a page without its graph, in bytes.
@@ -95,7 +95,7 @@ pub async fn render_report(
 pub async fn render_group(
     State(symbolication): State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let access = &signed.access;

@@ -7,15 +7,15 @@ use unslide_api::feature::site::{GroupPatch, change_as_author};
 use unslide_api::feature::site::{comment, edit_comment, merge, split};
 use unslide_model::GroupRef;
 use unslide_site::SentForm;
-use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
+use unslide_store::{GroupActivityId, GroupId};
 
 pub(super) fn to_author(signed: &SignedIn<GroupsWrite>) -> Author<'_> {
     Author { access: &signed.access, name: signed.viewer.name.as_deref() }
 }
 
 /// Redirects to a part of the group's page.
-fn redirect_to_group(id: Uuid, part: &str) -> Response {
+fn redirect_to_group(id: GroupId, part: &str) -> Response {
     Redirect::to(&format!("/console/groups/{id}#{part}")).into_response()
 }
 
@@ -23,7 +23,7 @@ fn redirect_to_group(id: Uuid, part: &str) -> Response {
 pub async fn update_from_form(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let patch = read_patch(&form)?;
@@ -68,7 +68,7 @@ pub(super) fn read_patch(form: &SentForm) -> Result<GroupPatch, Problem> {
 pub async fn add_comment(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     comment::comment_as_author(
@@ -85,7 +85,7 @@ pub async fn add_comment(
 pub async fn change_comment(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path((id, comment)): Path<(Uuid, Uuid)>,
+    Path((id, comment)): Path<(GroupId, GroupActivityId)>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let text = form.get("text").unwrap_or_default();
@@ -97,7 +97,7 @@ pub async fn change_comment(
 pub async fn delete_comment(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path((id, comment)): Path<(Uuid, Uuid)>,
+    Path((id, comment)): Path<(GroupId, GroupActivityId)>,
 ) -> Result<Response, Problem> {
     edit_comment::edit_as_author(&storage, &to_author(&signed), &id.into(), comment, None).await?;
     Ok(redirect_to_group(id, "activity"))
@@ -107,7 +107,7 @@ pub async fn delete_comment(
 pub async fn merge_into(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let words =
@@ -121,7 +121,7 @@ pub async fn merge_into(
 pub async fn split_off(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<GroupsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     split::split_as_author(

@@ -7,7 +7,7 @@ use unslide_site::BarSelect;
 use unslide_store::queries::groups::context::{
     ContextKeyUse, FactShare, GroupContext, KeyValueUse, count_key_values,
 };
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx};
 
 /// The parameters with the picked keys.
 const KEY_FIELDS: [&str; 3] = ["key1", "key2", "key3"];
@@ -40,7 +40,7 @@ impl GroupContextSection {
     pub async fn load_for_group(
         symbolication: &Symbolication,
         tx: &mut Tx<TenantTx>,
-        group: Uuid,
+        group: GroupId,
         state: &PageState,
     ) -> Result<GroupContextSection, Problem> {
         let found = load_context(symbolication, tx, group).await?;

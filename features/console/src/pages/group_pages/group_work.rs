@@ -5,7 +5,7 @@ use unslide_api::feature::operation::PageQuery;
 use unslide_api::feature::site::list_group_activity;
 use unslide_model::Scope;
 use unslide_report::text::is_obeyed;
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::groups::{GroupAction, GroupActivity, list_assignees};
 use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder, ListedGroup, MergedGroup};
 
@@ -129,7 +129,7 @@ pub fn who(one: &GroupActivity) -> &str {
 }
 
 /// Returns the other group of an entry, unless its address leads back to the page.
-pub fn linked_group(one: &GroupActivity) -> Option<Uuid> {
+pub fn linked_group(one: &GroupActivity) -> Option<GroupId> {
     one.group.filter(|_| one.action != GroupAction::Replaced)
 }
 

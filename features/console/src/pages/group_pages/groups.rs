@@ -17,7 +17,7 @@ use unslide_api::feature::site::CHANGED_GROUPS_LIMIT;
 use unslide_api::feature::site::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups, read_id};
 use unslide_model::Scope;
 use unslide_site::{BarSelect, FilterBar, app_and_version, period_or_all};
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
@@ -47,7 +47,7 @@ struct GroupsPage {
     /// Says how many groups the form before has changed.
     changed: Option<String>,
     /// The groups of that form, if their change can be taken back.
-    undo: Vec<Uuid>,
+    undo: Vec<GroupId>,
     bulk: BulkForm,
     views: SavedViews,
 }
@@ -128,7 +128,7 @@ pub async fn render_page(
 }
 
 /// Returns the groups that the form before has changed.
-fn read_undo(state: &PageState) -> Vec<Uuid> {
+fn read_undo(state: &PageState) -> Vec<GroupId> {
     let ids = state.get(UNDO_FIELD).unwrap_or_default().split(',');
     ids.take(CHANGED_GROUPS_LIMIT).filter_map(|id| id.parse().ok()).collect()
 }

@@ -8,7 +8,7 @@ use unslide_api::feature::site::{
 };
 use unslide_model::Scope;
 use unslide_site::SentForm;
-use unslide_store::Uuid;
+use unslide_store::GroupViewId;
 use unslide_store::groups::views::{GroupView, GroupViewFilter};
 
 /// The value of `status` in an address that lists groups of every status.
@@ -25,7 +25,7 @@ pub struct SavedViews {
 
 /// A view as a line of the page.
 pub struct ViewLine {
-    pub id: Uuid,
+    pub id: GroupViewId,
     pub name: String,
     pub shared: bool,
     pub address: String,
@@ -86,7 +86,7 @@ pub async fn save_from_form(
 pub async fn rename_from_form(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupViewId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let patch = GroupViewPatch { name: Some(form.field_text("name")), filter: None };
@@ -98,7 +98,7 @@ pub async fn rename_from_form(
 pub async fn delete_from_form(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupViewId>,
 ) -> Result<Response, Problem> {
     delete_group_view(State(storage), signed.access, Path(id)).await?;
     Ok(Redirect::to(GROUPS_PAGE).into_response())

@@ -8,8 +8,8 @@ use unslide_api::feature::site::{
 };
 use unslide_model::DebugId;
 use unslide_site::SentForm;
-use unslide_store::Uuid;
 use unslide_store::reprocess::{ReprocessRun, ReprocessStatus};
+use unslide_store::{GroupId, ReprocessId};
 
 const DATA_PAGE: &str = "/console/data";
 /// The fields of the form that choose reports, which the page keeps after a count.
@@ -68,7 +68,7 @@ pub async fn render_page(
     let retention_days = storage.retention.kept_days(access.principal.limits.retention_days);
     let run = match state.get("run") {
         Some(id) => {
-            let id = parse_parameter::<Uuid>("run", id)?;
+            let id = parse_parameter::<ReprocessId>("run", id)?;
             let Json(run) = get_reprocess(State(storage), access, Path(id)).await?;
             Some(run)
         }
@@ -113,7 +113,7 @@ pub async fn delete_report_from_form(
 ) -> Result<Response, Problem> {
     let variant = VariantQuery { variant: form.parse_number("variant")? };
     delete_report(storage, signed.access, id, Query(variant)).await?;
-    let next = match form.parse_number::<Uuid>("group") {
+    let next = match form.parse_number::<GroupId>("group") {
         Ok(Some(group)) => format!("/console/groups/{group}"),
         _ => "/console/reports".to_owned(),
     };

@@ -4,7 +4,7 @@ use super::{Reader, check_filter, check_may_change, check_name, check_outcome, n
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::groups::views::{self, GroupView, GroupViewFilter};
-use unslide_store::{Uuid, audit};
+use unslide_store::{GroupViewId, audit};
 
 /// Changes of a view. Absent fields do not change.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -30,7 +30,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 pub async fn change_group_view(
     State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupViewId>,
     input::Json(patch): input::Json<GroupViewPatch>,
 ) -> Result<Json<GroupView>, Problem> {
     check_may_change(&access, false)?;

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use http::StatusCode;
 use unslide_model::Scope;
 use unslide_store::groups::views;
-use unslide_store::{Uuid, audit};
+use unslide_store::{GroupViewId, audit};
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -19,7 +19,7 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn delete_group_view(
     State(storage): State<Arc<Storage>>,
     access: Access<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupViewId>,
 ) -> Result<StatusCode, Problem> {
     let reader = Reader::from_access(&access);
     let mut tx = storage.tenant(access.tenant()).await?;

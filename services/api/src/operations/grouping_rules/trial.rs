@@ -7,11 +7,11 @@ use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use unslide_model::TenantId;
+use unslide_model::{ReportId, TenantId};
 use unslide_report::Report;
 use unslide_store::queries::report;
 use unslide_store::reports::regroup::{self, GroupedReport};
-use unslide_store::{Uuid, groups};
+use unslide_store::{GroupId, groups};
 use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
 
 /// Number of reports of a trial: the default, and the maximum.
@@ -53,16 +53,19 @@ pub struct GroupingRulesEffect {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MovedReport {
     /// Id of the report that would move.
-    pub report: Uuid,
+    #[schema(value_type = Uuid)]
+    pub report: ReportId,
     /// Id of its group now; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub from: Option<GroupId>,
     /// Title of its group now; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_title: Option<String>,
     /// Id of the group that it would move to, which may not exist yet; absent if it would have none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub to: Option<GroupId>,
     /// The title that the group would have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_title: Option<String>,
@@ -101,7 +104,7 @@ pub async fn try_grouping_rules(
         }
     }
     let mut effect = effect.into_effect(newest.len() as u64);
-    let from: Vec<Uuid> = effect.examples.iter().filter_map(|example| example.from).collect();
+    let from: Vec<GroupId> = effect.examples.iter().filter_map(|example| example.from).collect();
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let mut titles = regroup::read_titles(&mut tx, &from).await?;
     for example in &mut effect.examples {
@@ -142,9 +145,9 @@ struct Effects {
     unread: u64,
     moved: u64,
     /// The new groups of the reports of each current group, and the reverse.
-    to: BTreeMap<Uuid, BTreeSet<Uuid>>,
-    from: BTreeMap<Uuid, BTreeSet<Uuid>>,
-    examples: BTreeMap<Option<Uuid>, MovedReport>,
+    to: BTreeMap<GroupId, BTreeSet<GroupId>>,
+    from: BTreeMap<GroupId, BTreeSet<GroupId>>,
+    examples: BTreeMap<Option<GroupId>, MovedReport>,
 }
 
 impl Effects {
@@ -160,7 +163,7 @@ impl Effects {
         self.moved += 1;
         if self.examples.len() < MOST_EXAMPLES {
             self.examples.entry(report.group).or_insert_with(|| MovedReport {
-                report: report.report_id.uuid(),
+                report: report.report_id,
                 from: report.group,
                 from_title: None,
                 to,
@@ -170,7 +173,7 @@ impl Effects {
     }
 
     fn into_effect(self, looked: u64) -> GroupingRulesEffect {
-        let merged: BTreeSet<&Uuid> = self.from.values().filter(|from| from.len() > 1).flatten().collect();
+        let merged: BTreeSet<&GroupId> = self.from.values().filter(|from| from.len() > 1).flatten().collect();
         GroupingRulesEffect {
             looked,
             unread: self.unread,

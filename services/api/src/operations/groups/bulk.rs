@@ -8,7 +8,7 @@ use crate::requests::input;
 use unslide_model::GroupRef;
 use unslide_store::groups::{self, MergeOutcome, UpdateOutcome};
 use unslide_store::queries::groups::find_most_reports;
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx};
 
 /// Maximum number of groups in one request.
 pub const CHANGED_GROUPS_LIMIT: usize = 100;
@@ -52,12 +52,14 @@ unslide_model::words! {
 pub struct ChangedGroup {
     /// Its id; absent if no group has the short id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub id: Option<GroupId>,
     /// The outcome of the change: `done`, or why the group was not changed.
     pub outcome: GroupOutcome,
     /// The group that has the change: the group itself, the one that replaced it, or the one that it is merged into.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<Uuid>,
+    #[schema(value_type = Option<Uuid>)]
+    pub group: Option<GroupId>,
     /// The reason why it was not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -113,7 +115,7 @@ pub async fn change_all_as_author(
     let mut tx = storage.tenant(author.access.tenant()).await?;
     let ids = resolve_groups(&mut tx, &groups).await?;
     // No group has the nil id.
-    let known: Vec<Uuid> = ids.iter().map(|id| id.unwrap_or_default()).collect();
+    let known: Vec<GroupId> = ids.iter().map(|id| id.unwrap_or_default()).collect();
     let key = author.key_id();
     let mut outcomes: Vec<ChangedGroup> = match update {
         Some(update) => {
@@ -134,10 +136,10 @@ pub async fn change_all_as_author(
 async fn merge_into_largest(
     tx: &mut TenantTx,
     author: &Author<'_>,
-    ids: &[Uuid],
+    ids: &[GroupId],
 ) -> Result<Vec<ChangedGroup>, Problem> {
     let Some(target) = find_most_reports(tx, ids, author.only_app()).await? else {
-        let none = |id: &Uuid| describe_merge(*id, *id, MergeOutcome::NotFound(*id));
+        let none = |id: &GroupId| describe_merge(*id, *id, MergeOutcome::NotFound(*id));
         return Ok(ids.iter().map(none).collect());
     };
     let key = author.key_id();
@@ -145,7 +147,7 @@ async fn merge_into_largest(
     Ok(ids.iter().zip(done).map(|(id, outcome)| describe_merge(*id, target, outcome)).collect())
 }
 
-fn describe_update(id: Uuid, outcome: UpdateOutcome) -> ChangedGroup {
+fn describe_update(id: GroupId, outcome: UpdateOutcome) -> ChangedGroup {
     let (word, group) = match outcome {
         UpdateOutcome::Done(group) => (GroupOutcome::Done, Some(group)),
         UpdateOutcome::NotFound => (GroupOutcome::NotFound, None),
@@ -156,7 +158,7 @@ fn describe_update(id: Uuid, outcome: UpdateOutcome) -> ChangedGroup {
     ChangedGroup { id: None, outcome: word, group, detail }
 }
 
-fn describe_merge(id: Uuid, target: Uuid, outcome: MergeOutcome) -> ChangedGroup {
+fn describe_merge(id: GroupId, target: GroupId, outcome: MergeOutcome) -> ChangedGroup {
     let (word, group) = match outcome {
         MergeOutcome::Done => (GroupOutcome::Done, Some(target)),
         MergeOutcome::NotFound(_) | MergeOutcome::NotMerged(_) => (GroupOutcome::NotFound, None),

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
 use unslide_model::GroupRef;
-use unslide_store::Uuid;
+use unslide_store::GroupActivityId;
 use unslide_store::groups::{self, GroupUpdate};
 
 /// Maximum length of a comment, in bytes.
@@ -24,7 +24,8 @@ pub struct NewGroupComment {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AddedGroupComment {
     /// The id of its entry in the group's activity.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: GroupActivityId,
 }
 
 problems!(
@@ -59,7 +60,7 @@ pub async fn comment_as_author(
     author: &Author<'_>,
     id: &GroupRef,
     text: &str,
-) -> Result<Uuid, Problem> {
+) -> Result<GroupActivityId, Problem> {
     let text = check_comment(text)?;
     let key = author.key_id();
     let actor = author.as_actor(&key);

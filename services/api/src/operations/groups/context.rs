@@ -4,7 +4,7 @@ use super::findings::{describe_only_device, load_context};
 use super::no_such_group;
 use crate::operations::prelude::*;
 use crate::requests::input::check_texts;
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::groups::context::{self, GroupContext, KeyValueUse};
 use unslide_store::queries::groups::find_group;
 
@@ -50,7 +50,7 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_group_context(
     State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<GroupId>,
     Query(query): Query<GroupContextQuery>,
 ) -> Result<Json<GroupContextShares>, Problem> {
     check_texts(Kind::InvalidParameter, KEY_BYTES_LIMIT, [("key", query.key.as_deref())])?;

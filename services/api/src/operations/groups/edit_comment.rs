@@ -7,7 +7,7 @@ use crate::requests::input;
 use http::StatusCode;
 use unslide_model::GroupRef;
 use unslide_store::groups::{self, GroupUpdate};
-use unslide_store::{Uuid, audit};
+use unslide_store::{GroupActivityId, audit};
 
 problems!(
     ChangeFailures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged
@@ -26,7 +26,7 @@ problems!(DeleteFailures: InvalidParameter, NotFound, GroupMerged);
 pub async fn change_group_comment(
     State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
-    Path((id, comment)): Path<(GroupRef, Uuid)>,
+    Path((id, comment)): Path<(GroupRef, GroupActivityId)>,
     input::Json(new): input::Json<NewGroupComment>,
 ) -> Result<StatusCode, Problem> {
     let author = Author { access: &access, name: None };
@@ -45,7 +45,7 @@ pub async fn change_group_comment(
 pub async fn delete_group_comment(
     State(storage): State<Arc<Storage>>,
     access: Access<GroupsWrite>,
-    Path((id, comment)): Path<(GroupRef, Uuid)>,
+    Path((id, comment)): Path<(GroupRef, GroupActivityId)>,
 ) -> Result<StatusCode, Problem> {
     edit_as_author(&storage, &Author { access: &access, name: None }, &id, comment, None).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -59,7 +59,7 @@ pub async fn edit_as_author(
     storage: &Storage,
     author: &Author<'_>,
     id: &GroupRef,
-    comment: Uuid,
+    comment: GroupActivityId,
     text: Option<&str>,
 ) -> Result<(), Problem> {
     let text = text.map(check_comment).transpose()?;

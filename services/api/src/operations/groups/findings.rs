@@ -3,7 +3,7 @@
 use crate::reports::symbolication::Symbolication;
 use unslide_store::queries::groups::context::{GroupContext, HintShare, VerdictShare, read_group_context};
 use unslide_store::tenants::analyses::{AnalysisSwitches, read_switches};
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx};
 use unslide_symbolicate::{Analysis, AnalysisPhrases, HintPhrase};
 
 /// A hint counts if the reports of its device have it in at least this many other groups.
@@ -15,7 +15,7 @@ const ONE_DEVICE_REPORTS_MIN: i64 = 3;
 pub async fn load_context(
     symbolication: &Symbolication,
     tx: &mut TenantTx,
-    group: Uuid,
+    group: GroupId,
 ) -> unslide_store::Result<GroupContext> {
     let mut context = read_group_context(tx, group).await?;
     if !context.verdicts.is_empty() || !context.hints.is_empty() {

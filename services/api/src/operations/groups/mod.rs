@@ -20,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use unslide_model::{GroupRef, Scope};
 use unslide_store::groups::{self, GroupActor, GroupUpdate, MAX_MERGED, MergeOutcome, UpdateOutcome};
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx};
 
 /// The routes of this folder.
 pub fn group_routes() -> OpenApiRouter<Api> {
@@ -73,7 +73,7 @@ pub fn no_such_group() -> Problem {
     Problem::new(Kind::NotFound, "there is no such group")
 }
 
-fn is_merged(group: Uuid, into: Uuid) -> Problem {
+fn is_merged(group: GroupId, into: GroupId) -> Problem {
     Problem::new(Kind::GroupMerged, format!("group {group} is merged into group {into}"))
 }
 
@@ -81,7 +81,7 @@ fn is_merged(group: Uuid, into: Uuid) -> Problem {
 ///
 /// # Errors
 /// The reason why it was not changed.
-pub fn check_updated(outcome: UpdateOutcome, id: Uuid) -> Result<Uuid, Problem> {
+pub fn check_updated(outcome: UpdateOutcome, id: GroupId) -> Result<GroupId, Problem> {
     match outcome {
         UpdateOutcome::Done(id) => Ok(id),
         UpdateOutcome::NotFound => Err(no_such_group()),
@@ -102,7 +102,7 @@ async fn update_as_author(
     author: &Author<'_>,
     group: &GroupRef,
     update: &GroupUpdate,
-) -> Result<Uuid, Problem> {
+) -> Result<GroupId, Problem> {
     let id = reference::resolve_group(tx, group).await?;
     let key = author.key_id();
     check_updated(groups::update_group(tx, id, author.only_app(), author.as_actor(&key), update).await?, id)
@@ -112,7 +112,7 @@ async fn update_as_author(
 ///
 /// # Errors
 /// The reason why it was not done.
-pub fn check_merged(outcome: MergeOutcome, target: Uuid) -> Result<(), Problem> {
+pub fn check_merged(outcome: MergeOutcome, target: GroupId) -> Result<(), Problem> {
     match outcome {
         MergeOutcome::Done => Ok(()),
         MergeOutcome::NotFound(id) if id == target => Err(no_such_group()),

@@ -9,7 +9,7 @@ use unslide_store::queries::groups::{
     self, CountScope, GroupCounts, GroupFilter, GroupShare, ListedGroup, find_group,
 };
 use unslide_store::sessions::{self, AppPeriod};
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{GroupId, TenantTx};
 
 /// Days of the share of sessions, with today.
 const SHARE_DAYS: i64 = 30;
@@ -18,7 +18,7 @@ const SHARE_DAYS: i64 = 30;
 ///
 /// # Errors
 /// [`Kind::NotFound`] if no group ever had this short id, or the database fails.
-pub async fn resolve_group(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid, Problem> {
+pub async fn resolve_group(tx: &mut TenantTx, group: &GroupRef) -> Result<GroupId, Problem> {
     let found = resolve_groups(tx, std::slice::from_ref(group)).await?;
     found.first().copied().flatten().ok_or_else(no_such_group)
 }
@@ -41,7 +41,7 @@ pub async fn find_named_group(
 ///
 /// # Errors
 /// The database fails.
-pub async fn resolve_filter(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid, Problem> {
+pub async fn resolve_filter(tx: &mut TenantTx, group: &GroupRef) -> Result<GroupId, Problem> {
     let found = resolve_groups(tx, std::slice::from_ref(group)).await?;
     Ok(found.first().copied().flatten().unwrap_or_default())
 }
@@ -50,7 +50,7 @@ pub async fn resolve_filter(tx: &mut TenantTx, group: &GroupRef) -> Result<Uuid,
 ///
 /// # Errors
 /// [`Kind::InvalidBody`] for a short id that no group ever had.
-pub async fn resolve_sent(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<Uuid>, Problem> {
+pub async fn resolve_sent(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<GroupId>, Problem> {
     let found = resolve_groups(tx, groups).await?;
     let missing = |group| Problem::new(Kind::InvalidBody, format!("there is no group {group}"));
     groups.iter().zip(found).map(|(group, id)| id.ok_or_else(|| missing(group))).collect()
@@ -60,7 +60,7 @@ pub async fn resolve_sent(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<
 ///
 /// # Errors
 /// The database fails.
-pub async fn resolve_groups(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<Option<Uuid>>, Problem> {
+pub async fn resolve_groups(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Vec<Option<GroupId>>, Problem> {
     let names = groups.iter().map(|group| match group {
         GroupRef::Id(_) => String::new(),
         GroupRef::ShortId(name) => name.clone(),
@@ -73,9 +73,9 @@ pub async fn resolve_groups(tx: &mut TenantTx, groups: &[GroupRef]) -> Result<Ve
     Ok(groups.iter().zip(found).map(|(group, found)| as_id(group).or(found)).collect())
 }
 
-fn as_id(group: &GroupRef) -> Option<Uuid> {
+fn as_id(group: &GroupRef) -> Option<GroupId> {
     match group {
-        GroupRef::Id(id) => Some(*id),
+        GroupRef::Id(id) => Some(GroupId::from_uuid(*id)),
         GroupRef::ShortId(_) => None,
     }
 }

@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
 use time::OffsetDateTime;
 use unslide_model::GroupRef;
-use unslide_store::Uuid;
+use unslide_store::GroupId;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
 
 /// Longer filters match nothing that is stored.
@@ -126,10 +126,10 @@ async fn read_group(
     storage: &Storage,
     access: &Access<ReportsRead>,
     text: Option<&str>,
-) -> Result<Option<Uuid>, Problem> {
+) -> Result<Option<GroupId>, Problem> {
     match text.map(|text| parse_parameter("group", text)).transpose()? {
         None => Ok(None),
-        Some(GroupRef::Id(id)) => Ok(Some(id)),
+        Some(GroupRef::Id(id)) => Ok(Some(GroupId::from_uuid(id))),
         Some(named) => {
             let mut tx = storage.tenant(access.tenant()).await?;
             resolve_filter(&mut tx, &named).await.map(Some)
@@ -140,7 +140,7 @@ async fn read_group(
 fn build_filter(
     access: &Access<ReportsRead>,
     query: ReportQuery,
-    group: Option<Uuid>,
+    group: Option<GroupId>,
 ) -> Result<ReportFilter, Problem> {
     let filter = ReportFilter {
         app: access.restrict_app(query.app)?,

@@ -1,7 +1,7 @@
 //! `GET /v1/reprocess/{id}`.
 
 use crate::operations::prelude::*;
-use unslide_store::Uuid;
+use unslide_store::ReprocessId;
 use unslide_store::reprocess::{self, ReprocessRun};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -14,7 +14,7 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_reprocess(
     State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<ReprocessId>,
 ) -> Result<Json<ReprocessRun>, Problem> {
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;

@@ -9,7 +9,7 @@ use crate::panels::{PanelSlot, SearchedId, collect_panels};
 use unslide_model::{DebugId, GroupRef, ReportId, Scope, strip_page_address};
 use unslide_store::queries::reports::{self, ReportFilter};
 use unslide_store::queries::{groups, report};
-use unslide_store::{TenantTx, Uuid, symbols, uploads};
+use unslide_store::{GroupId, TenantTx, UploadId, Uuid, symbols, uploads};
 
 /// Reads a search text as an id: 32 hexadecimal digits with or without dashes, in any case, also in the angle
 /// brackets that Apple's logs put around debug ids, or at the end of the address of a page.
@@ -37,7 +37,7 @@ pub async fn find_by_id(
     if let Some(report) = report.filter(|found| app.is_none_or(|app| app == found.listed.app)) {
         return Ok(Some(SearchMatch::from_report(&report.listed, "id")));
     }
-    if let Some(group) = groups::find_group(tx, id, app).await? {
+    if let Some(group) = groups::find_group(tx, GroupId::from_uuid(id), app).await? {
         // A replaced group is found by its old id, and its page leads to the new one.
         let page = format!("/console/groups/{id}");
         return Ok(Some(SearchMatch { page, ..SearchMatch::from_group(&group, "id") }));
@@ -83,7 +83,7 @@ async fn find_symbols(
     app: Option<&str>,
     id: Uuid,
 ) -> Result<Option<SearchMatch>, Problem> {
-    let upload = uploads::find_upload(tx, id).await?;
+    let upload = uploads::find_upload(tx, UploadId::from_uuid(id)).await?;
     if let Some(upload) = upload.filter(|upload| app.is_none() || upload.app.as_deref() == app) {
         let id = id.to_string();
         let page = page_path("/console/symbols", &[("upload", Some(&id))]);

@@ -4,7 +4,7 @@ use super::upload::upload_location;
 use crate::operations::prelude::*;
 use crate::uploads::parts::complete_parts;
 use crate::uploads::receive::{AcceptedFile, UploadQuota};
-use unslide_store::Uuid;
+use unslide_store::UploadId;
 
 problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, SymbolQuota);
 
@@ -22,7 +22,7 @@ problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, S
 pub async fn complete_upload(
     State(storage): State<Arc<Storage>>,
     access: Access<SymbolsWrite>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<UploadId>,
 ) -> Result<AcceptedResponse<AcceptedFile>, Problem> {
     let (owner, may) = (access.symbol_owner(), UploadQuota::from_access(&storage.capacity, &access));
     let file = complete_parts(storage, owner.clone(), access.only_app(), may, id).await?;

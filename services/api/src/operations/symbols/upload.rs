@@ -11,7 +11,7 @@ use axum::body::Body;
 use http::{HeaderMap, header};
 use std::time::Duration;
 use unslide_model::Owner;
-use unslide_store::{Uuid, usage};
+use unslide_store::{UploadId, usage};
 
 /// Name and app of the uploaded file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -30,7 +30,8 @@ pub struct UploadQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedUpload {
     /// Id of the upload; of the first file if the request has several.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: UploadId,
     /// True if the same bytes were uploaded before: the id is that upload's, and nothing changes.
     pub existing: bool,
     /// Each file of the request, in its order.
@@ -110,7 +111,7 @@ pub async fn upload_symbols(
 
 /// Returns the path of an upload's status.
 #[must_use]
-pub fn upload_location(owner: &Owner, upload: Uuid) -> String {
+pub fn upload_location(owner: &Owner, upload: UploadId) -> String {
     match owner {
         Owner::Tenant(_) => format!("/v1/symbols/uploads/{upload}"),
         Owner::System => format!("/v1/system/symbols/uploads/{upload}"),

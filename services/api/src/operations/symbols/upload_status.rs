@@ -7,7 +7,7 @@ use axum::Extension;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner};
 use unslide_store::uploads::{self, SkippedMember, UploadObject};
-use unslide_store::{OwnerTx, Uuid};
+use unslide_store::{OwnerTx, UploadId};
 
 /// Time to wait, and the page of objects to return.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -31,7 +31,8 @@ pub struct WaitQuery {
 #[schema(as = Upload)]
 pub struct UploadDetail {
     /// Id of the upload, as in the answer to it.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: UploadId,
     /// `receiving`, `queued`, `building`, `done` or `failed`. Done means that every object has its
     /// final status, which may be `malformed`.
     #[schema(value_type = String)]
@@ -98,7 +99,7 @@ impl ObjectPage {
     }
 
     /// Returns the page of an upload's objects.
-    pub async fn list_objects(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadObject>, Problem> {
+    pub async fn list_objects(&self, tx: &mut OwnerTx, id: UploadId) -> Result<Page<UploadObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
         let found = uploads::uploaded::list_objects(tx, id, after, Some(self.limit + 1)).await?;
         let position = |last: &UploadObject| format!("{}.{}", last.object.content_hash, last.path);
@@ -141,7 +142,7 @@ pub async fn get_upload(
     State(storage): State<Arc<Storage>>,
     access: Access<SymbolsState>,
     Extension(slot): Extension<RequestSlot>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<UploadId>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.symbol_owner(), access.only_app());

@@ -12,7 +12,7 @@ use unslide_artifacts::{AliasMeta, ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, JobKind};
 use unslide_store::outbox::Relay;
-use unslide_store::{Uuid, symbols, uploads};
+use unslide_store::{UploadId, symbols, uploads};
 use unslide_symbolicate::object::list_objects;
 use unslide_symbolicate::symcache::SYMCACHE_VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
@@ -82,7 +82,7 @@ async fn leave_an_alias(world: &mut World, id: &Scoped<DebugId>) {
 }
 
 /// The upload is done, and says, stores and announces generation 1, once.
-async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mut Topic) {
+async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: UploadId, events: &mut Topic) {
     let (record, objects) = world.wait(upload).await;
     assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
     let (alias, slot) = (world.alias(id).await.unwrap(), world.slot(&id.id).await.unwrap());
