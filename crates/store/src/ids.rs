@@ -75,8 +75,6 @@ ids! {
     UploadId;
     /// A job of the builder.
     JobId;
-    /// A key of a tenant.
-    KeyId;
     /// A request to symbolicate reports again.
     ReprocessId;
     /// A segment of stored reports.

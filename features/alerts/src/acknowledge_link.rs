@@ -1,10 +1,10 @@
 //! Links that acknowledge one firing: signed with the firing's own key, for a limited time.
 
+use crate::store::AlertFiringId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
-use unslide_store::Uuid;
 
 /// The begin of the path of the page; the token follows.
 pub const ACKNOWLEDGE_PAGE: &str = "/console/acknowledge/";
@@ -15,7 +15,7 @@ const LINK_LIFETIME: Duration = Duration::days(7);
 #[derive(Debug, PartialEq, Eq)]
 pub struct AcknowledgeLink {
     pub tenant: TenantId,
-    pub firing: Uuid,
+    pub firing: AlertFiringId,
     pub expires_at: OffsetDateTime,
     signature: Vec<u8>,
 }
@@ -24,7 +24,7 @@ pub struct AcknowledgeLink {
 /// sends the same message. Returns `None` if the key cannot be used.
 pub fn acknowledge_path(
     tenant: &str,
-    firing: Uuid,
+    firing: AlertFiringId,
     began_at: OffsetDateTime,
     link_key: &[u8],
 ) -> Option<String> {
@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn a_link_is_for_one_firing_of_one_tenant_and_expires() {
         let (began, key) = (datetime!(2026-11-20 09:00 UTC), [7; 32]);
-        let firing = Uuid::from_u128(5);
+        let id = |number| AlertFiringId::from_uuid(unslide_store::Uuid::from_u128(number));
+        let firing = id(5);
         let path = acknowledge_path("acme", firing, began, &key).unwrap();
         let token = path.strip_prefix(ACKNOWLEDGE_PAGE).unwrap();
         let link = AcknowledgeLink::parse(token).unwrap();
@@ -80,7 +81,7 @@ mod tests {
         let expiry = (began + Duration::days(7)).unix_timestamp().to_string();
         for forged in [
             token.replace("acme", "umbrella"),
-            token.replace(&firing.to_string(), &Uuid::from_u128(6).to_string()),
+            token.replace(&firing.to_string(), &id(6).to_string()),
             token.replace(&expiry, &later),
         ] {
             assert_ne!(forged, token);

@@ -1,9 +1,9 @@
 //! Keys of a capture's objects.
 
 use crate::capture::CaptureForm;
+use crate::store::CaptureId;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
-use unslide_store::Uuid;
 
 /// The folder of captures below a tenant's prefix.
 const FOLDER: &str = "captures";
@@ -12,13 +12,13 @@ const FOLDER: &str = "captures";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureKeys {
     tenant: TenantId,
-    id: Uuid,
+    id: CaptureId,
 }
 
 impl CaptureKeys {
     /// Returns the keys of a tenant's capture.
     #[must_use]
-    pub fn new(tenant: &TenantId, id: Uuid) -> CaptureKeys {
+    pub fn new(tenant: &TenantId, id: CaptureId) -> CaptureKeys {
         CaptureKeys { tenant: tenant.clone(), id }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::messages::{collect_events, list_messages};
-use unslide_alerts::store::rule_table;
+use unslide_alerts::store::{AlertMessageId, AlertRuleId, rule_table};
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver};
 use unslide_model::Scope;
 use unslide_store::{GroupId, Uuid};
@@ -17,7 +17,7 @@ pub fn rule(address: &str) -> Value {
 }
 
 /// A rule of a tenant, a message of it, and a firing with the id of the rule.
-pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
+pub async fn rule_with_message(world: &World, of: &str) -> (AlertRuleId, AlertMessageId) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
     let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();

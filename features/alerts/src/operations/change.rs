@@ -5,8 +5,8 @@ use super::{
     ask_recipients, check_least_reports, check_limits, check_receiver, check_schedule, describe_rule, no_rule,
 };
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rule_table;
 use crate::store::rules::{AlertRule, AlertRuleChange};
+use crate::store::{AlertRuleId, rule_table};
 use axum::extract::State;
 use axum::{Extension, Json};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use unslide_api::feature::operation::{
     Access, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
 };
 use unslide_model::Secret;
-use unslide_store::{Uuid, audit};
+use unslide_store::audit;
 
 /// Maximum length of an app's name, in bytes.
 const APP_BYTES: usize = 255;
@@ -34,7 +34,7 @@ pub async fn change_alert_rule(
     State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertRuleId>,
     JsonBody(mut change): JsonBody<AlertRuleChange>,
 ) -> Result<Json<AlertRule>, Problem> {
     check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;

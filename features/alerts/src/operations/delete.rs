@@ -1,13 +1,13 @@
 //! `DELETE /v1/alert-rules/{id}`.
 
 use super::no_rule;
-use crate::store::rule_table;
+use crate::store::{AlertRuleId, rule_table};
 use axum::extract::State;
 use http::StatusCode;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Path, Problem, TenantAdmin, problems};
-use unslide_store::{Uuid, audit};
+use unslide_store::audit;
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -21,7 +21,7 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn delete_alert_rule(
     State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertRuleId>,
 ) -> Result<StatusCode, Problem> {
     let mut tx = storage.tenant(access.tenant()).await?;
     if !rule_table::delete_rule(&mut tx, id, access.only_app()).await? {

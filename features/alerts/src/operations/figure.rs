@@ -4,11 +4,11 @@ use crate::store::figures::{
     AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, MOST_FIGURE_HOURS,
     WatchedFigure,
 };
-use crate::store::rule_table;
 use crate::store::rules::{AlertCondition, AlertRule};
+use crate::store::{AlertRuleId, rule_table};
 use unslide_api::feature::operation::{Kind, Problem, is_text};
 use unslide_store::watched_figures::list_figures;
-use unslide_store::{Store, TenantTx, Uuid};
+use unslide_store::{Store, TenantTx};
 
 /// The most independent observations that a rule may ask for.
 const MOST_LEAST_OBSERVATIONS: u32 = 1_000_000_000;
@@ -98,7 +98,7 @@ pub fn check_watching_rule(rule: &AlertRule, figure: Option<&WatchedFigure>) -> 
 pub async fn check_second_receiver(
     tx: &mut TenantTx,
     escalation: Option<AlertEscalation>,
-    rule: Option<Uuid>,
+    rule: Option<AlertRuleId>,
     app: Option<&str>,
 ) -> Result<(), Problem> {
     let Some(AlertEscalation { rule: second, minutes }) = escalation else { return Ok(()) };

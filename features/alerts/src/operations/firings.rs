@@ -1,5 +1,6 @@
 //! `GET /v1/alert-firings`, `POST /v1/alert-firings/{id}/acknowledge`.
 
+use crate::store::AlertFiringId;
 use crate::store::firings::{self, AlertFiring};
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +10,7 @@ use unslide_api::feature::operation::{
     Access, Kind, List, Page, PageQuery, Path, Problem, Query, TenantAdmin, position_by_time, problems,
     time_and_id,
 };
-use unslide_store::{TenantTx, Uuid, audit};
+use unslide_store::{TenantTx, audit};
 
 problems!(ListFailures: InvalidParameter);
 problems!(Failures: InvalidParameter, NotFound);
@@ -47,7 +48,7 @@ pub async fn list_alert_firings(
 pub async fn acknowledge_alert_firing(
     State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertFiringId>,
 ) -> Result<Json<AlertFiring>, Problem> {
     let mut tx = storage.tenant(access.tenant()).await?;
     let missing = || Problem::new(Kind::NotFound, "there is no such firing of an alert rule");
@@ -59,7 +60,7 @@ pub async fn acknowledge_alert_firing(
 }
 
 /// Acknowledges a firing and writes that to the audit log.
-pub async fn acknowledge_as(tx: &mut TenantTx, id: Uuid, actor: &str) -> Result<(), Problem> {
+pub async fn acknowledge_as(tx: &mut TenantTx, id: AlertFiringId, actor: &str) -> Result<(), Problem> {
     if firings::acknowledge_firing(tx, id, actor).await? {
         let detail = serde_json::json!({});
         audit::append_entry(tx, actor, "alert_firing.acknowledge", &id.to_string(), &detail).await?;

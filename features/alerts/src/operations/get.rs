@@ -2,14 +2,13 @@
 
 use super::{describe_rule, no_rule};
 use crate::receiver_policy::PolicyExtension;
-use crate::store::rule_table;
 use crate::store::rules::AlertRule;
+use crate::store::{AlertRuleId, rule_table};
 use axum::extract::State;
 use axum::{Extension, Json};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Path, Problem, TenantAdmin, problems};
-use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -22,7 +21,7 @@ pub async fn get_alert_rule(
     State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertRuleId>,
 ) -> Result<Json<AlertRule>, Problem> {
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = rule_table::get(&mut tx, id, access.only_app()).await?;

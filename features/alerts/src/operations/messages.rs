@@ -1,5 +1,6 @@
 //! `GET /v1/alert-messages`.
 
+use crate::store::AlertRuleId;
 use crate::store::messages::{self, ListedAlertMessage};
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +11,6 @@ use unslide_api::feature::operation::{
     Access, List, Page, PageQuery, Problem, Query, TenantAdmin, parse_parameter, position_by_time, problems,
     time_and_id,
 };
-use unslide_store::Uuid;
 use utoipa::IntoParams;
 
 /// Filter and page of the list of messages.
@@ -43,7 +43,8 @@ pub async fn list_alert_messages(
     access: Access<TenantAdmin>,
     Query(query): Query<AlertMessageQuery>,
 ) -> Result<Json<Page<ListedAlertMessage>>, Problem> {
-    let rule: Option<Uuid> = query.rule.as_deref().map(|id| parse_parameter("rule", id)).transpose()?;
+    let rule: Option<AlertRuleId> =
+        query.rule.as_deref().map(|id| parse_parameter("rule", id)).transpose()?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let list = List::for_operation(access.tenant(), "list_alert_messages", &(rule, access.only_app()));
     let after = page.read_cursor(list, time_and_id)?;

@@ -1,13 +1,12 @@
 //! `POST /v1/alert-messages/{id}/send`.
 
 use super::ALERT_UNITS;
-use crate::store::messages;
+use crate::store::{AlertMessageId, messages};
 use axum::extract::State;
 use http::StatusCode;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Charge, Kind, Path, Problem, TenantAdmin, problems};
-use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
@@ -22,7 +21,7 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 pub async fn send_alert_again(
     State(storage): State<Arc<Storage>>,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertMessageId>,
 ) -> Result<StatusCode, Problem> {
     Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;

@@ -2,7 +2,7 @@
 
 use super::{ALERT_UNITS, no_rule};
 use crate::store::events::raise_sent_group;
-use crate::store::rule_table;
+use crate::store::{AlertRuleId, rule_table};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -11,7 +11,6 @@ use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Charge, JsonBody, Path, Problem, problems};
 use unslide_api::feature::site::{GroupsWrite, find_named_group};
 use unslide_model::GroupRef;
-use unslide_store::Uuid;
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, RateLimited);
@@ -21,7 +20,8 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[serde(deny_unknown_fields)]
 pub struct GroupReceiver {
     /// Id of the alert rule whose receiver gets the group.
-    pub rule: Uuid,
+    #[schema(value_type = Uuid)]
+    pub rule: AlertRuleId,
 }
 
 /// Send a group to a receiver

@@ -3,8 +3,8 @@
 use super::{ALERT_UNITS, no_rule};
 use crate::receiver_policy::PolicyExtension;
 use crate::store::events::raise_test;
-use crate::store::rule_table;
 use crate::store::rules::AlertChannel;
+use crate::store::{AlertRuleId, rule_table};
 use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
@@ -12,7 +12,6 @@ use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Charge, Path, Problem, TenantAdmin, problems};
 use unslide_model::Secret;
-use unslide_store::Uuid;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
@@ -29,7 +28,7 @@ pub async fn test_alert_rule(
     State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     access: Access<TenantAdmin>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<AlertRuleId>,
 ) -> Result<StatusCode, Problem> {
     Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
         .charge_reports(ALERT_UNITS)?;

@@ -18,6 +18,7 @@ use crate::store::rules::{
     AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
     RecipientStatus, SummarySchedule, TemplateType,
 };
+use crate::store::{AlertFiringId, AlertMessageId, AlertRuleId};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -29,7 +30,6 @@ use unslide_api::feature::operation::{
 };
 use unslide_model::Secret;
 use unslide_site::{PageState, SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
-use unslide_store::Uuid;
 
 /// The path of the page.
 pub const ALERTS_PAGE: &str = "/console/alerts";
@@ -281,7 +281,7 @@ pub async fn act_on_rule(
     storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
-    Path((id, action)): Path<(Uuid, String)>,
+    Path((id, action)): Path<(AlertRuleId, String)>,
 ) -> Result<Response, Problem> {
     let (access, now, id) = (signed.access, storage.clock.now(), Path(id));
     let change = match action.as_str() {
@@ -308,7 +308,7 @@ pub async fn change_rule(
     storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
-    id: Path<Uuid>,
+    id: Path<AlertRuleId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     // Without both times there are no quiet hours.
@@ -348,7 +348,7 @@ pub async fn change_receiver(
     storage: State<Arc<Storage>>,
     policy: PolicyExtension,
     signed: SignedIn<TenantAdmin>,
-    id: Path<Uuid>,
+    id: Path<AlertRuleId>,
     form: SentForm,
 ) -> Result<Response, Problem> {
     let change = AlertRuleChange {
@@ -366,7 +366,7 @@ pub async fn change_receiver(
 pub async fn send_from_form(
     storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
-    id: Path<Uuid>,
+    id: Path<AlertMessageId>,
 ) -> Result<Response, Problem> {
     send_alert_again(storage, signed.access, id).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
@@ -375,7 +375,7 @@ pub async fn send_from_form(
 pub async fn acknowledge_from_form(
     storage: State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
-    id: Path<Uuid>,
+    id: Path<AlertFiringId>,
 ) -> Result<Response, Problem> {
     let Json(_) = acknowledge_alert_firing(storage, signed.access, id).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())

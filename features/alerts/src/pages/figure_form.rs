@@ -1,12 +1,12 @@
 //! The fields of a figure in the forms of rules.
 
+use crate::store::AlertRuleId;
 use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use crate::store::firings::AlertFiring;
 use crate::store::rules::AlertRule;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Kind, Problem, TenantAdmin};
 use unslide_site::SentForm;
-use unslide_store::Uuid;
 use unslide_store::queries::names;
 use unslide_store::watched_figures::list_figures;
 
@@ -74,7 +74,7 @@ pub fn read_figure(form: &SentForm) -> Result<Option<WatchedFigure>, Problem> {
 /// Reads the second receiver of a rule.
 pub fn read_escalation(form: &SentForm) -> Result<Option<AlertEscalation>, Problem> {
     let minutes = form.parse_number("escalation_minutes")?.unwrap_or(USUAL_ESCALATION_MINUTES);
-    match form.get("escalation").map(str::parse::<Uuid>) {
+    match form.get("escalation").map(str::parse::<AlertRuleId>) {
         Some(Ok(rule)) => Ok(Some(AlertEscalation { rule, minutes })),
         Some(Err(_)) => Err(Problem::new(Kind::InvalidBody, "escalation: the id of a rule")),
         None => Ok(None),

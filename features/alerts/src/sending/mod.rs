@@ -21,7 +21,7 @@ pub use unslide_runtime::egress::AllowedReceivers;
 use crate::NAME;
 use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
-use crate::store::{self, AlertStep, DueAlert, firings, recipients as stored};
+use crate::store::{self, AlertRuleId, AlertStep, DueAlert, firings, recipients as stored};
 use channels::MadeTicket;
 use mail::{AlertMail, Mailer};
 use prometheus::IntCounterVec;
@@ -37,7 +37,7 @@ use unslide_model::{Clock, TenantId, format_causes};
 use unslide_report::text::escape_line;
 use unslide_store::groups::{GroupActor, GroupUpdate, follow_redirects, update_group};
 use unslide_store::queries::groups::find_group;
-use unslide_store::{Store, StoreError, TenantTx, Uuid};
+use unslide_store::{Store, StoreError, TenantTx};
 
 /// The interval between two polls for due work after the database has failed.
 const FAILED_POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -157,7 +157,7 @@ impl AlertSender {
         Ok(())
     }
 
-    async fn evaluate_rule(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn evaluate_rule(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
         let evaluated = store::evaluate_rule(&mut tx, rule).await;
         if evaluated.is_ok() {
@@ -171,27 +171,27 @@ impl AlertSender {
         evaluated.map(drop)
     }
 
-    async fn escalate_firing(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn escalate_firing(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
         firings::escalate_due(&mut tx, rule).await?;
         tx.commit().await
     }
 
-    async fn collect_events(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn collect_events(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
         messages::collect_events(&mut tx, rule).await?;
         tx.commit().await
     }
 
     /// Sends a rule's next message, and returns its tenant.
-    async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: Uuid) -> TenantId {
+    async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: AlertRuleId) -> TenantId {
         if let Err(error) = self.send_due_message(&tenant, rule).await {
             tracing::warn!(error = %error, %rule, "an alert could not be claimed or recorded");
         }
         tenant
     }
 
-    async fn send_due_message(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+    async fn send_due_message(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
         let Some(message) = messages::claim_message(&mut tx, rule).await? else { return tx.commit().await };
         let admission = match message.channel {

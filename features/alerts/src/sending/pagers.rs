@@ -55,7 +55,8 @@ fn last_step(message: &ClaimedAlertMessage) -> FiringStep {
 fn deduplication_key(message: &ClaimedAlertMessage) -> String {
     if let Some(firing) = message.named.iter().rev().find_map(|event| event.firing.as_ref()) {
         // A figure is good again. Events are not: the next firing has to page again.
-        let key = if firing.condition == AlertCondition::Figure { firing.rule } else { firing.id };
+        let key =
+            if firing.condition == AlertCondition::Figure { firing.rule.uuid() } else { firing.id.uuid() };
         return format!("unslide-{key}");
     }
     match message.named.as_slice() {
@@ -158,6 +159,7 @@ mod tests {
     use super::*;
     use crate::store::events::EventFiring;
     use crate::store::rules::AlertChannel;
+    use crate::store::{AlertFiringId, AlertRuleId};
     use unslide_store::Uuid;
 
     fn firing_message(channel: AlertChannel, steps: &[FiringStep]) -> ClaimedAlertMessage {
@@ -166,7 +168,8 @@ mod tests {
         message.address = Secret::new("https://api.eu.opsgenie.com/");
         message.secret = Secret::new("0123456789abcdef0123456789abcdef");
         for (event, step) in message.named.iter_mut().zip(steps) {
-            let (id, rule) = (Uuid::from_u128(9), Uuid::from_u128(8));
+            let id = AlertFiringId::from_uuid(Uuid::from_u128(9));
+            let rule = AlertRuleId::from_uuid(Uuid::from_u128(8));
             event.group = None;
             let (rule_name, condition) = ("launches".to_owned(), AlertCondition::Figure);
             event.firing =

@@ -179,6 +179,7 @@ fn escaped_for(content_type: TemplateType, value: String) -> String {
 pub mod tests {
     use super::*;
     use crate::store::rules::{AlertChannel, AlertCondition};
+    use crate::store::{AlertMessageId, AlertRuleId};
     use time::OffsetDateTime;
     use unslide_model::Secret;
     use unslide_store::Uuid;
@@ -201,10 +202,10 @@ pub mod tests {
             firing: None,
         };
         ClaimedAlertMessage {
-            id: Uuid::from_u128(5),
+            id: AlertMessageId::from_uuid(Uuid::from_u128(5)),
             attempt: 1,
             created_at: OffsetDateTime::UNIX_EPOCH,
-            rule: Uuid::from_u128(6),
+            rule: AlertRuleId::from_uuid(Uuid::from_u128(6)),
             rule_name: "bugs".to_owned(),
             condition: AlertCondition::NewGroup,
             channel,

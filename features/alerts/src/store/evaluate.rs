@@ -1,5 +1,6 @@
 //! Rules over time: whether their condition is fulfilled now.
 
+use super::AlertRuleId;
 use super::evaluate_figure::evaluate_figure;
 use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_for};
 use super::firings::format_minute;
@@ -11,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_fraction};
 use unslide_store::watched_figures::find_figure_page;
-use unslide_store::{GroupId, Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx};
 
 /// The time between two evaluations of a rule.
 const EVALUATION_INTERVAL: Duration = Duration::minutes(5);
@@ -31,7 +32,7 @@ const MOST_CAUSES: u32 = 100;
 
 /// Records the events that fulfil a rule now, and the moment of the next evaluation in the same transaction,
 /// unless it is too early. Returns the number of new events.
-pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+pub async fn evaluate_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> {
     let Some((condition, found)) = take_due_rule(tx, rule).await? else { return Ok(0) };
     let causes = match condition {
         AlertCondition::NewGroup => still_provisional(tx, &found).await?,
@@ -49,12 +50,12 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
 }
 
 /// Leaves out one evaluation, after one that failed and took the moment of the next one back with it.
-pub async fn postpone_evaluation(tx: &mut TenantTx, rule: Uuid) -> Result<()> {
+pub async fn postpone_evaluation(tx: &mut TenantTx, rule: AlertRuleId) -> Result<()> {
     take_due_rule(tx, rule).await.map(drop)
 }
 
 /// Takes a rule that is due, and sets the moment of its next evaluation.
-async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCondition, DueRule)>> {
+async fn take_due_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<(AlertCondition, DueRule)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         r#"UPDATE alert_rules SET next_evaluation_at = $4
@@ -65,7 +66,7 @@ async fn take_due_rule(tx: &mut TenantTx, rule: Uuid) -> Result<Option<(AlertCon
                      coalesce(least_reports, 0) AS "least_reports!", summary_hour, summary_zone, summary_weekly,
                      CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes"#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now,
         now + EVALUATION_INTERVAL
     )
@@ -99,7 +100,7 @@ async fn still_provisional(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<Aler
         now - SYMBOLS_MAY_TAKE,
         rule.created_at.max(now - SYMBOLS_MAY_TAKE - Duration::DAY),
         i64::from(MOST_CAUSES),
-        rule.id,
+        rule.id as AlertRuleId,
         NEW_GROUP
     )
     .fetch_all(connection)
@@ -138,7 +139,7 @@ async fn find_spikes(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCause
         LEAST_OF_A_SPIKE,
         rule.threshold,
         i64::from(MOST_CAUSES),
-        rule.id
+        rule.id as AlertRuleId
     )
     .fetch_all(connection)
     .await?;
@@ -193,7 +194,7 @@ async fn find_crashing(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<AlertCau
         LEAST_SESSIONS,
         rule.threshold,
         i64::from(MOST_CAUSES),
-        rule.id,
+        rule.id as AlertRuleId,
         day(now),
         (now - Duration::hours(2)).max(rule.created_at - Duration::HOUR),
         now

@@ -1,12 +1,13 @@
 //! Events, which fulfilled a rule's condition.
 
 use super::rules::{AlertCondition, AlertRule};
+use super::{AlertFiringId, AlertRuleId};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use unslide_store::groups::GroupEvent;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::sql::words;
-use unslide_store::{Announcement, GroupId, Result, TenantTx, Uuid, announce_to_features};
+use unslide_store::{Announcement, GroupId, Result, TenantTx, announce_to_features};
 
 /// The beginning of the cause of a new group; the group's id follows.
 pub(super) const NEW_GROUP: &str = "new:";
@@ -86,9 +87,9 @@ pub struct AlertEvent {
 /// A firing that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFiring {
-    pub id: Uuid,
+    pub id: AlertFiringId,
     /// The rule that fires, also in a message to the second receiver.
-    pub rule: Uuid,
+    pub rule: AlertRuleId,
     /// The name of that rule.
     pub rule_name: String,
     /// The condition of that rule.
@@ -229,7 +230,7 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
          WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
            AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting' AND m.events = 1",
         tenant,
-        rule.id,
+        rule.id as AlertRuleId,
         TEST
     )
     .execute(&mut *connection)
@@ -239,7 +240,7 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
          WHERE e.tenant = $1 AND e.cause = $3 AND e.rule = $2
            AND m.tenant = $1 AND m.id = e.message AND m.status <> 'waiting'",
         tenant,
-        rule.id,
+        rule.id as AlertRuleId,
         TEST
     )
     .execute(connection)
@@ -260,7 +261,7 @@ pub async fn raise_test(tx: &mut TenantTx, rule: &AlertRule) -> Result<()> {
 pub(super) const SENT_GROUP: &str = "sent:";
 
 /// Makes a rule send a group, once in a minute: a form that is sent twice makes one message.
-pub async fn raise_sent_group(tx: &mut TenantTx, rule: Uuid, group: &ListedGroup) -> Result<()> {
+pub async fn raise_sent_group(tx: &mut TenantTx, rule: AlertRuleId, group: &ListedGroup) -> Result<()> {
     let minute = tx.now().unix_timestamp() / 60;
     let cause = AlertCause {
         cause: format!("{SENT_GROUP}{}:{minute}", group.id),
@@ -275,21 +276,21 @@ pub async fn raise_sent_group(tx: &mut TenantTx, rule: Uuid, group: &ListedGroup
 }
 
 /// Records causes for one rule, for any condition.
-pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
+pub async fn raise_for(tx: &mut TenantTx, rule: AlertRuleId, causes: &[AlertCause]) -> Result<u64> {
     write_events(tx, None, Some(rule), causes).await
 }
 
 async fn write_events(
     tx: &mut TenantTx,
     condition: Option<AlertCondition>,
-    rule: Option<Uuid>,
+    rule: Option<AlertRuleId>,
     causes: &[AlertCause],
 ) -> Result<u64> {
     let column =
         |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
     let (connection, tenant, now) = tx.parts();
     let raised = sqlx::query!(
-        "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+        r#"INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
          SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
          FROM alert_rules r
          JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
@@ -300,10 +301,10 @@ async fn write_events(
                            WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause)
          ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING
-         RETURNING rule, headline, app, path",
+         RETURNING rule AS "rule: AlertRuleId", headline, app, path"#,
         tenant,
         condition.map(AlertCondition::as_str),
-        rule,
+        rule as Option<AlertRuleId>,
         now,
         &column(|cause| &cause.cause),
         &column(|cause| &cause.headline),

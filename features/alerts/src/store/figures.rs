@@ -1,7 +1,7 @@
 //! Figures of apps that rules watch.
 
+use super::AlertRuleId;
 use serde::{Deserialize, Serialize};
-use unslide_store::Uuid;
 use unslide_store::sql::words;
 use utoipa::ToSchema;
 
@@ -78,7 +78,8 @@ pub struct WatchedFigure {
 #[serde(deny_unknown_fields)]
 pub struct AlertEscalation {
     /// The rule with the receiver. It may be switched off.
-    pub rule: Uuid,
+    #[schema(value_type = Uuid)]
+    pub rule: AlertRuleId,
     /// Minutes that a person has to acknowledge, 1 to 1440. In a change 0: no second receiver any more.
     #[schema(minimum = 0, maximum = 1440)]
     pub minutes: u16,

@@ -3,9 +3,10 @@
 
 use super::events::{AlertCause, FiringStep, SENT_GROUP, TEST, raise_for};
 use super::rules::quiet_hours;
+use super::{AlertFiringId, AlertMessageId, AlertRuleId};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 
 /// How long events of a rule without a figure join one firing.
@@ -15,9 +16,11 @@ const EVENT_FIRING_MAX_AGE: Duration = Duration::DAY;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AlertFiring {
     /// Id of the firing, to acknowledge it.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: AlertFiringId,
     /// Id of its rule.
-    pub rule: Uuid,
+    #[schema(value_type = Uuid)]
+    pub rule: AlertRuleId,
     /// Name of that rule, for people.
     pub rule_name: String,
     /// The figure and its value when it became bad, or the first event, in one line.
@@ -42,12 +45,12 @@ pub struct AlertFiring {
 /// A firing that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct OpenFiring {
-    pub id: Uuid,
-    pub rule: Uuid,
+    pub id: AlertFiringId,
+    pub rule: AlertRuleId,
     pub headline: String,
     pub began_at: OffsetDateTime,
     /// The rule whose receiver got it as the second one.
-    pub escalated_to: Option<Uuid>,
+    pub escalated_to: Option<AlertRuleId>,
     /// The app, the version and the console's page of what it is about.
     pub app: String,
     pub version: String,
@@ -69,14 +72,14 @@ impl OpenFiring {
 }
 
 /// Finds the firing of a rule that has not ended.
-pub(super) async fn find_open(tx: &mut TenantTx, rule: Uuid) -> Result<Option<OpenFiring>> {
+pub(super) async fn find_open(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<OpenFiring>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         OpenFiring,
-        "SELECT id, rule, headline, began_at, escalated_to, app, version, path
-         FROM alert_firings WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL FOR NO KEY UPDATE",
+        r#"SELECT id AS "id: AlertFiringId", rule AS "rule: AlertRuleId", headline, began_at, escalated_to AS "escalated_to: AlertRuleId", app, version, path
+         FROM alert_firings WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL FOR NO KEY UPDATE"#,
         tenant,
-        rule
+        rule as AlertRuleId
     )
     .fetch_optional(connection)
     .await?)
@@ -85,19 +88,19 @@ pub(super) async fn find_open(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Op
 /// Begins a firing about a cause. With `escalate_minutes` a second receiver gets it after as many minutes.
 pub(super) async fn begin_firing(
     tx: &mut TenantTx,
-    rule: Uuid,
+    rule: AlertRuleId,
     cause: &AlertCause,
     escalate_minutes: Option<i32>,
 ) -> Result<OpenFiring> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_as!(
         OpenFiring,
-        "INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key, escalate_at, app, version, path)
+        r#"INSERT INTO alert_firings (id, tenant, rule, headline, began_at, link_key, escalate_at, app, version, path)
            VALUES (unslide_uuid($3), $1, $2, $4, $3, uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), $5, $6,
                    $7, $8)
-           RETURNING id, rule, headline, began_at, escalated_to, app, version, path",
+           RETURNING id AS "id: AlertFiringId", rule AS "rule: AlertRuleId", headline, began_at, escalated_to AS "escalated_to: AlertRuleId", app, version, path"#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now,
         cause.headline,
         escalate_minutes.map(|minutes| now + Duration::minutes(minutes.into())),
@@ -109,12 +112,12 @@ pub(super) async fn begin_firing(
     .await?)
 }
 
-pub(super) async fn end_firing(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+pub(super) async fn end_firing(tx: &mut TenantTx, id: AlertFiringId) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE alert_firings SET ended_at = $3, escalate_at = NULL WHERE tenant = $1 AND id = $2",
         tenant,
-        id,
+        id as AlertFiringId,
         now
     )
     .execute(connection)
@@ -126,8 +129,8 @@ pub(super) async fn end_firing(tx: &mut TenantTx, id: Uuid) -> Result<()> {
 /// Events join the firing that waits for a person; one that was escalated ends, so that later events are escalated, too.
 pub(super) async fn begin_for_message(
     tx: &mut TenantTx,
-    rule: Uuid,
-    message: Uuid,
+    rule: AlertRuleId,
+    message: AlertMessageId,
     escalate_minutes: i32,
 ) -> Result<()> {
     let steps = FiringStep::ALL.map(|step| step.as_str().to_owned());
@@ -139,8 +142,8 @@ pub(super) async fn begin_for_message(
            AND split_part(cause, ':', 1) <> ALL ($6)
          ORDER BY occurred_at, headline, path, cause LIMIT 1",
         tenant,
-        rule,
-        message,
+        rule as AlertRuleId,
+        message as AlertMessageId,
         TEST,
         SENT_GROUP,
         &steps
@@ -166,12 +169,12 @@ pub(super) async fn begin_for_message(
          WHERE tenant = $1 AND rule = $2 AND message = $3 AND cause <> $4 AND NOT starts_with(cause, $5)
            AND split_part(cause, ':', 1) <> ALL ($6)",
         tenant,
-        rule,
-        message,
+        rule as AlertRuleId,
+        message as AlertMessageId,
         TEST,
         SENT_GROUP,
         &steps,
-        firing.id
+        firing.id as AlertFiringId
     )
     .execute(connection)
     .await?;
@@ -180,16 +183,16 @@ pub(super) async fn begin_for_message(
 
 /// Sends the firing of a rule that is due to the second receiver, once. While the rule is muted or has quiet hours, its own
 /// receiver gets nothing: then the minutes begin anew, from the end of the quiet hours. Returns the number of events.
-pub async fn escalate_due(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+pub async fn escalate_due(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
-        "SELECT f.id, f.headline, f.began_at, f.app, f.version, f.path, r.escalate_to, r.escalate_minutes, r.muted_until,
+        r#"SELECT f.id AS "id: AlertFiringId", f.headline, f.began_at, f.app, f.version, f.path, r.escalate_to AS "escalate_to: AlertRuleId", r.escalate_minutes, r.muted_until,
                 r.quiet_from, r.quiet_to
          FROM alert_firings f JOIN alert_rules r ON r.tenant = f.tenant AND r.id = f.rule
          WHERE f.tenant = $1 AND f.rule = $2 AND f.escalate_at <= $3 AND r.enabled
-         FOR NO KEY UPDATE OF f SKIP LOCKED",
+         FOR NO KEY UPDATE OF f SKIP LOCKED"#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now
     )
     .fetch_optional(connection)
@@ -208,9 +211,9 @@ pub async fn escalate_due(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     sqlx::query!(
         "UPDATE alert_firings SET escalated_at = $3, escalated_to = $4, escalate_at = NULL WHERE tenant = $1 AND id = $2",
         tenant,
-        row.id,
+        row.id as AlertFiringId,
         now,
-        second
+        second as AlertRuleId
     )
     .execute(connection)
     .await?;
@@ -230,12 +233,16 @@ pub async fn escalate_due(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
     raise_step(tx, &firing, FiringStep::Escalated, &text).await
 }
 
-async fn set_escalation_time(tx: &mut TenantTx, firing: Uuid, at: Option<OffsetDateTime>) -> Result<()> {
+async fn set_escalation_time(
+    tx: &mut TenantTx,
+    firing: AlertFiringId,
+    at: Option<OffsetDateTime>,
+) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE alert_firings SET escalate_at = $3 WHERE tenant = $1 AND id = $2",
         tenant,
-        firing,
+        firing as AlertFiringId,
         at
     )
     .execute(connection)
@@ -244,13 +251,17 @@ async fn set_escalation_time(tx: &mut TenantTx, firing: Uuid, at: Option<OffsetD
 }
 
 /// Sets the minutes until the second receiver gets the open firing of a rule; none for no second receiver.
-pub(super) async fn reset_escalation(tx: &mut TenantTx, rule: Uuid, minutes: Option<i32>) -> Result<()> {
+pub(super) async fn reset_escalation(
+    tx: &mut TenantTx,
+    rule: AlertRuleId,
+    minutes: Option<i32>,
+) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE alert_firings SET escalate_at = began_at + make_interval(mins => $3)
          WHERE tenant = $1 AND rule = $2 AND ended_at IS NULL AND acknowledged_at IS NULL AND escalated_at IS NULL",
         tenant,
-        rule,
+        rule as AlertRuleId,
         minutes
     )
     .execute(connection)
@@ -294,23 +305,23 @@ pub(super) fn format_minute(at: OffsetDateTime) -> String {
 pub async fn list_firings(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, Uuid)>,
+    after: Option<(OffsetDateTime, AlertFiringId)>,
     limit: u32,
 ) -> Result<Vec<AlertFiring>> {
     let (connection, tenant, _) = tx.parts();
     let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         AlertFiring,
-        "SELECT f.id, f.rule, r.name AS rule_name, f.headline, f.began_at, f.ended_at, f.acknowledged_at,
+        r#"SELECT f.id AS "id: AlertFiringId", f.rule AS "rule: AlertRuleId", r.name AS rule_name, f.headline, f.began_at, f.ended_at, f.acknowledged_at,
                 f.acknowledged_by, f.escalated_at
          FROM alert_firings f JOIN alert_rules r ON r.tenant = f.tenant AND r.id = f.rule
          WHERE f.tenant = $1 AND ($2::text IS NULL OR r.app = $2)
            AND ($3::timestamptz IS NULL OR (f.began_at, f.id) < ($3, $4::uuid))
-         ORDER BY f.began_at DESC, f.id DESC LIMIT $5",
+         ORDER BY f.began_at DESC, f.id DESC LIMIT $5"#,
         tenant,
         app,
         at,
-        id,
+        id as Option<AlertFiringId>,
         i64::from(limit)
     )
     .fetch_all(connection)
@@ -318,16 +329,20 @@ pub async fn list_firings(
 }
 
 /// Returns a firing; with `app` only one of that app's rules.
-pub async fn find_firing(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertFiring>> {
+pub async fn find_firing(
+    tx: &mut TenantTx,
+    id: AlertFiringId,
+    app: Option<&str>,
+) -> Result<Option<AlertFiring>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         AlertFiring,
-        "SELECT f.id, f.rule, r.name AS rule_name, f.headline, f.began_at, f.ended_at, f.acknowledged_at,
+        r#"SELECT f.id AS "id: AlertFiringId", f.rule AS "rule: AlertRuleId", r.name AS rule_name, f.headline, f.began_at, f.ended_at, f.acknowledged_at,
                 f.acknowledged_by, f.escalated_at
          FROM alert_firings f JOIN alert_rules r ON r.tenant = f.tenant AND r.id = f.rule
-         WHERE f.tenant = $1 AND f.id = $2 AND ($3::text IS NULL OR r.app = $3)",
+         WHERE f.tenant = $1 AND f.id = $2 AND ($3::text IS NULL OR r.app = $3)"#,
         tenant,
-        id,
+        id as AlertFiringId,
         app
     )
     .fetch_optional(connection)
@@ -336,18 +351,18 @@ pub async fn find_firing(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resu
 
 /// Acknowledges a firing: the second receiver does not get it any more, and its receivers get an event. Changes nothing if it
 /// was acknowledged or has ended. Returns true if it changed.
-pub async fn acknowledge_firing(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<bool> {
+pub async fn acknowledge_firing(tx: &mut TenantTx, id: AlertFiringId, by: &str) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let firing = sqlx::query_as!(
         OpenFiring,
-        "UPDATE alert_firings f SET acknowledged_at = $3, acknowledged_by = $4, escalate_at = NULL,
+        r#"UPDATE alert_firings f SET acknowledged_at = $3, acknowledged_by = $4, escalate_at = NULL,
                 ended_at = CASE WHEN r.condition <> 'figure' THEN $3::timestamptz END
          FROM alert_rules r
          WHERE f.tenant = $1 AND f.id = $2 AND f.ended_at IS NULL AND f.acknowledged_at IS NULL
            AND r.tenant = $1 AND r.id = f.rule
-         RETURNING f.id, f.rule, f.headline, f.began_at, f.escalated_to, f.app, f.version, f.path",
+         RETURNING f.id AS "id: AlertFiringId", f.rule AS "rule: AlertRuleId", f.headline, f.began_at, f.escalated_to AS "escalated_to: AlertRuleId", f.app, f.version, f.path"#,
         tenant,
-        id,
+        id as AlertFiringId,
         now,
         by
     )
@@ -360,9 +375,13 @@ pub async fn acknowledge_firing(tx: &mut TenantTx, id: Uuid, by: &str) -> Result
 }
 
 /// Returns the key that signs the link of a firing. Returns `None` if the tenant has no such firing.
-pub async fn find_link_key(tx: &mut TenantTx, id: Uuid) -> Result<Option<Vec<u8>>> {
+pub async fn find_link_key(tx: &mut TenantTx, id: AlertFiringId) -> Result<Option<Vec<u8>>> {
     let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_scalar!("SELECT link_key FROM alert_firings WHERE tenant = $1 AND id = $2", tenant, id)
-        .fetch_optional(connection)
-        .await?)
+    Ok(sqlx::query_scalar!(
+        "SELECT link_key FROM alert_firings WHERE tenant = $1 AND id = $2",
+        tenant,
+        id as AlertFiringId
+    )
+    .fetch_optional(connection)
+    .await?)
 }

@@ -1,5 +1,6 @@
 //! Groups with many reports in an hour: of the app's sessions, or against the same hour of the days before.
 
+use super::AlertRuleId;
 use super::events::{AlertCause, GROUP_PAGE};
 use super::firings::format_minute;
 use super::rules::{AlertCondition, DueRule};
@@ -256,7 +257,7 @@ async fn read_told(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<(GroupId, Le
         "SELECT cause FROM alert_events
          WHERE tenant = $1 AND rule = $2 AND starts_with(cause, $3) AND occurred_at > $4",
         tenant,
-        rule.id,
+        rule.id as AlertRuleId,
         FREQUENT_GROUP,
         now - REST
     )

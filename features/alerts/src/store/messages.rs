@@ -4,12 +4,13 @@ use super::events::FiringStep;
 use super::events::{AlertEvent, AlertGroup, EventFiring, EventReason, SENT_GROUP, TEST};
 use super::firings::begin_for_message;
 use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
+use super::{AlertFiringId, AlertMessageId, AlertRuleId};
 use crate::acknowledge_link::acknowledge_path;
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
 use unslide_store::sql::words;
-use unslide_store::{GroupId, Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx};
 use utoipa::ToSchema;
 
 /// The least time between two messages of a rule.
@@ -44,9 +45,11 @@ words! {
 #[schema(as = AlertMessage)]
 pub struct ListedAlertMessage {
     /// Its id, which the receiver gets with every attempt.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: AlertMessageId,
     /// Id of the rule that made the message.
-    pub rule: Uuid,
+    #[schema(value_type = Uuid)]
+    pub rule: AlertRuleId,
     /// Name of that rule, for people.
     pub rule_name: String,
     /// `waiting`, `delivered`, `failed` or `muted`.
@@ -75,11 +78,11 @@ pub struct ListedAlertMessage {
 /// A message that this process sends now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedAlertMessage {
-    pub id: Uuid,
+    pub id: AlertMessageId,
     /// Which attempt this is, from 1.
     pub attempt: i32,
     pub created_at: OffsetDateTime,
-    pub rule: Uuid,
+    pub rule: AlertRuleId,
     pub rule_name: String,
     /// The condition that its events fulfil, except tests.
     pub condition: AlertCondition,
@@ -99,7 +102,7 @@ pub struct ClaimedAlertMessage {
 }
 
 /// Puts the events of a rule that wait into a message, unless it is too early for one. Returns whether there is one.
-pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
+pub async fn collect_events(tx: &mut TenantTx, rule: AlertRuleId) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         r#"SELECT muted_until, digest_minutes, quiet_from, quiet_to, condition AS "condition: AlertCondition",
@@ -107,7 +110,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
            FROM alert_rules
            WHERE tenant = $1 AND id = $2 AND next_message_at <= $3 FOR NO KEY UPDATE SKIP LOCKED"#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now
     )
     .fetch_optional(&mut *connection)
@@ -119,7 +122,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     sqlx::query!(
         "UPDATE alert_rules SET next_message_at = $3 WHERE tenant = $1 AND id = $2",
         tenant,
-        rule,
+        rule as AlertRuleId,
         next
     )
     .execute(&mut *connection)
@@ -132,7 +135,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     // If the cause of an event changes at the same time, the event waits for the next message, and is not
     // counted here.
     let message = sqlx::query_scalar!(
-        "WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
+        r#"WITH message AS MATERIALIZED (SELECT unslide_uuid($3) AS id), collected AS (
              UPDATE alert_events e SET message = message.id, group_id = waiting.group_id,
                     group_reports = waiting.reports, group_devices = waiting.devices
              FROM message, (SELECT w.cause, g.id AS group_id, g.reports, g.devices FROM alert_events w
@@ -146,9 +149,9 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
              RETURNING e.message
          )
          INSERT INTO alert_messages (id, tenant, rule, status, events, due_at, created_at)
-         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message RETURNING id",
+         SELECT message, $1, $2, $4, count(*), $3, $3 FROM collected GROUP BY message RETURNING id AS "id: AlertMessageId""#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now,
         status.as_str(),
         MOST_EVENTS
@@ -165,7 +168,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
 }
 
 /// Takes a message of a rule that is due, for [`SEND_LEASE_TIMEOUT`]: commit before it is sent.
-pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<ClaimedAlertMessage>> {
+pub async fn claim_message(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<ClaimedAlertMessage>> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
         r#"UPDATE alert_messages m SET attempts = m.attempts + 1, due_at = $4
@@ -174,11 +177,11 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
                SELECT n.id FROM alert_messages n
                WHERE n.tenant = $1 AND n.rule = $2 AND n.status = 'waiting' AND n.due_at <= $3
                ORDER BY n.due_at, n.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-           RETURNING m.id, m.attempts, m.created_at, m.events, r.name,
+           RETURNING m.id AS "id: AlertMessageId", m.attempts, m.created_at, m.events, r.name,
                      r.condition AS "condition: AlertCondition", r.channel AS "channel: AlertChannel", r.address,
                      r.secret, r.template, r.content_type AS "content_type: TemplateType""#,
         tenant,
-        rule,
+        rule as AlertRuleId,
         now,
         now + SEND_LEASE_TIMEOUT
     )
@@ -205,15 +208,15 @@ pub async fn claim_message(tx: &mut TenantTx, rule: Uuid) -> Result<Option<Claim
 
 /// Returns the first events of a message, at most [`NAMED_EVENTS`], with their groups as they were when the message was
 /// made, so that every attempt sends the same. A test comes after what happened.
-async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>> {
+async fn list_events(tx: &mut TenantTx, message: AlertMessageId) -> Result<Vec<AlertEvent>> {
     let (connection, tenant, _) = tx.parts();
     let named_tenant = tenant.to_owned();
     let rows = sqlx::query!(
         r#"SELECT e.occurred_at, e.headline, e.detail, e.app, e.version, e.path, e.cause = $4 AS "is_test!",
                   starts_with(e.cause, $5) AS "is_sent!",
                   e.group_id AS "group_id: GroupId", e.group_reports, e.group_devices, split_part(e.cause, ':', 1) AS "step!",
-                  e.firing IS NOT NULL AS "begins!", f.id AS "firing?", f.began_at AS "began_at?",
-                  f.link_key AS "link_key?", r.id AS "firing_rule?", r.name AS "firing_rule_name?",
+                  e.firing IS NOT NULL AS "begins!", f.id AS "firing?: AlertFiringId", f.began_at AS "began_at?",
+                  f.link_key AS "link_key?", r.id AS "firing_rule?: AlertRuleId", r.name AS "firing_rule_name?",
                   r.condition AS "firing_condition?: AlertCondition",
                   (SELECT s.short_id FROM group_short_ids s
                    WHERE s.tenant = $1 AND s.group_id = e.group_id) AS short_id
@@ -225,7 +228,7 @@ async fn list_events(tx: &mut TenantTx, message: Uuid) -> Result<Vec<AlertEvent>
            WHERE e.tenant = $1 AND e.message = $2
            ORDER BY e.cause = $4, e.occurred_at, e.headline, e.path, e.cause LIMIT $3"#,
         tenant,
-        message,
+        message as AlertMessageId,
         NAMED_EVENTS,
         TEST,
         SENT_GROUP,
@@ -286,7 +289,7 @@ pub async fn finish_attempt(
          SET status = $4, due_at = $5, last_error = $6, delivered_at = CASE WHEN $4 = 'delivered' THEN $7::timestamptz END
          WHERE tenant = $1 AND id = $2 AND attempts = $3 AND status = 'waiting'",
         tenant,
-        message.id,
+        message.id as AlertMessageId,
         message.attempt,
         status.as_str(),
         now + retry_pause(message.attempt),
@@ -308,16 +311,16 @@ pub(super) fn retry_pause(attempts: i32) -> Duration {
 /// time and its id. With `rule` those of this rule, with `app` those of this app's rules.
 pub async fn list_messages(
     tx: &mut TenantTx,
-    rule: Option<Uuid>,
+    rule: Option<AlertRuleId>,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, Uuid)>,
+    after: Option<(OffsetDateTime, AlertMessageId)>,
     limit: u32,
 ) -> Result<Vec<ListedAlertMessage>> {
     let (connection, tenant, _) = tx.parts();
     let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         ListedAlertMessage,
-        r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
+        r#"SELECT m.id AS "id: AlertMessageId", m.rule AS "rule: AlertRuleId", r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
                   m.created_at, CASE WHEN m.status = 'waiting' THEN m.due_at END AS due_at, m.delivered_at,
                   coalesce((SELECT e.headline FROM alert_events e WHERE e.tenant = m.tenant AND e.message = m.id
                             ORDER BY e.cause = $7, e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
@@ -326,10 +329,10 @@ pub async fn list_messages(
              AND ($4::timestamptz IS NULL OR (m.created_at, m.id) < ($4, $5::uuid))
            ORDER BY m.created_at DESC, m.id DESC LIMIT $6"#,
         tenant,
-        rule,
+        rule as Option<AlertRuleId>,
         app,
         at,
-        id,
+        id as Option<AlertMessageId>,
         i64::from(limit),
         TEST
     )
@@ -339,14 +342,14 @@ pub async fn list_messages(
 
 /// Makes a message due now, with the same id and all its attempts, for any status. With `app` only one of
 /// that app's rules. Returns whether there is such a message.
-pub async fn send_again(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+pub async fn send_again(tx: &mut TenantTx, id: AlertMessageId, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
         "UPDATE alert_messages m SET status = 'waiting', attempts = 0, due_at = $4
          FROM alert_rules r
          WHERE m.tenant = $1 AND m.id = $2 AND r.tenant = $1 AND r.id = m.rule AND ($3::text IS NULL OR r.app = $3)",
         tenant,
-        id,
+        id as AlertMessageId,
         app,
         now
     )

@@ -1,13 +1,14 @@
 //! The images that reports wait for, and that a rule has no event for.
 
+use super::AlertRuleId;
 use time::OffsetDateTime;
 use unslide_model::DebugId;
 use unslide_store::queries::missing::WantedImage;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// Images that fulfil a rule which has no event for them.
 pub struct UnnotedImages<'r> {
-    pub rule: Uuid,
+    pub rule: AlertRuleId,
     /// Only images of this app's reports.
     pub app: Option<&'r str>,
     /// The smallest number of reports that refer to one.
@@ -47,7 +48,7 @@ pub async fn list_unnoted(
            ORDER BY sum(w.reports) DESC, w.debug_id LIMIT $7"#,
         tenant,
         images.app,
-        images.rule,
+        images.rule as AlertRuleId,
         images.least_reports,
         images.first_seen_until,
         images.last_seen_since,

@@ -24,7 +24,7 @@ use time::Duration;
 use unslide_model::TenantId;
 use unslide_store::sql::{TenantColumn, words};
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Result, Store, StoreEvent, StoreHook, Uuid};
+use unslide_store::{Result, Store, StoreEvent, StoreHook};
 
 /// Notes events in the transactions that store reports and delete groups.
 pub const ALERT_HOOK: StoreHook = StoreHook {
@@ -55,6 +55,15 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
 /// How long events, messages and ended firings are kept.
 const ALERT_RETENTION: Duration = Duration::days(90);
 
+unslide_store::ids! {
+    /// A rule.
+    AlertRuleId;
+    /// A firing of a rule.
+    AlertFiringId;
+    /// A message that a rule sends.
+    AlertMessageId;
+}
+
 words! {
     /// A step of the work on a rule.
     pub enum AlertStep {
@@ -72,7 +81,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueAlert {
     pub tenant: TenantId,
-    pub rule: Uuid,
+    pub rule: AlertRuleId,
     pub step: AlertStep,
 }
 
@@ -80,7 +89,7 @@ pub struct DueAlert {
 /// turn.
 pub async fn list_due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"
+        r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!: AlertRuleId", step AS "step!: AlertStep"
            FROM unslide_alerts_due($1, $2)"#,
         store.now(),
         i32::from(limit)

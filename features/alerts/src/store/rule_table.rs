@@ -1,5 +1,6 @@
 //! The statements on rules.
 
+use super::AlertRuleId;
 use super::figures::{
     AlertEscalation, FigureComparison, MOST_ESCALATION_MINUTES, MOST_FIGURE_DAYS, MOST_FIGURE_HOURS,
     WatchedFigure,
@@ -11,7 +12,7 @@ use super::rules::{
 };
 use time::OffsetDateTime;
 use unslide_store::sql::to_row32;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// Creates a rule. Returns `None` if the tenant has 100.
 pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
@@ -22,12 +23,12 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         .await?;
     let (second, schedule) = (new.second_receiver(), new.schedule());
     let id = sqlx::query_scalar!(
-        "INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
+        r#"INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
                                   content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
                                   next_message_at, next_evaluation_at, created_at, least_reports, summary_hour, summary_zone,
                                   summary_weekly)
          SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21
-         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id",
+         WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id AS "id: AlertRuleId""#,
         tenant,
         now,
         new.name,
@@ -43,7 +44,7 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         new.quiet_hours.map(|hours| hours.from),
         new.quiet_hours.map(|hours| hours.to),
         MOST_RULES,
-        second.map(|second| second.rule),
+        second.map(|second| second.rule) as Option<AlertRuleId>,
         second.map(|second| i32::from(second.minutes)),
         new.least_reports.or(new.condition.usual_least_reports()).map(to_row32),
         schedule.as_ref().map(|schedule| i32::from(schedule.hour)),
@@ -64,7 +65,7 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
 pub async fn list_rules(
     tx: &mut TenantTx,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, Uuid)>,
+    after: Option<(OffsetDateTime, AlertRuleId)>,
     limit: u32,
 ) -> Result<Vec<AlertRule>> {
     let rules = select_rules(tx, None, app).await?.into_iter();
@@ -73,21 +74,26 @@ pub async fn list_rules(
 }
 
 /// Returns a rule; with `app` only one of that app.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<AlertRule>> {
+pub async fn get(tx: &mut TenantTx, id: AlertRuleId, app: Option<&str>) -> Result<Option<AlertRule>> {
     Ok(select_rules(tx, Some(id), app).await?.pop())
 }
 
-async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) -> Result<Vec<AlertRule>> {
+async fn select_rules(
+    tx: &mut TenantTx,
+    id: Option<AlertRuleId>,
+    app: Option<&str>,
+) -> Result<Vec<AlertRule>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT id, name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
-                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to, escalate_to,
+        r#"SELECT id AS "id: AlertRuleId", name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
+                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to,
+                  escalate_to AS "escalate_to: AlertRuleId",
                   escalate_minutes, created_at, least_reports, summary_hour, summary_zone, summary_weekly
            FROM alert_rules
            WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
            ORDER BY created_at, id LIMIT $4"#,
         tenant,
-        id,
+        id as Option<AlertRuleId>,
         app,
         MOST_RULES
     )
@@ -124,7 +130,7 @@ async fn select_rules(tx: &mut TenantTx, id: Option<Uuid>, app: Option<&str>) ->
 /// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
 pub async fn change_rule(
     tx: &mut TenantTx,
-    id: Uuid,
+    id: AlertRuleId,
     app: Option<&str>,
     change: &AlertRuleChange,
 ) -> Result<bool> {
@@ -143,7 +149,7 @@ pub async fn change_rule(
              summary_zone = coalesce($19, summary_zone), summary_weekly = coalesce($20, summary_weekly)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
-        id,
+        id as AlertRuleId,
         app,
         change.name,
         change.threshold,
@@ -178,15 +184,15 @@ pub async fn change_rule(
 }
 
 /// Writes the second receiver of a rule, or removes it if there are no minutes, also for the open firing.
-async fn set_escalation(tx: &mut TenantTx, rule: Uuid, second: AlertEscalation) -> Result<()> {
+async fn set_escalation(tx: &mut TenantTx, rule: AlertRuleId, second: AlertEscalation) -> Result<()> {
     let second = Some(second).filter(|second| second.minutes > 0);
     let minutes = second.map(|second| i32::from(second.minutes));
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE alert_rules SET escalate_to = $3, escalate_minutes = $4 WHERE tenant = $1 AND id = $2",
         tenant,
-        rule,
-        second.map(|second| second.rule),
+        rule as AlertRuleId,
+        second.map(|second| second.rule) as Option<AlertRuleId>,
         minutes
     )
     .execute(connection)
@@ -195,12 +201,12 @@ async fn set_escalation(tx: &mut TenantTx, rule: Uuid, second: AlertEscalation) 
 }
 
 /// Deletes a rule with its events and messages; with `app` only one of that app. Returns whether there was one.
-pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+pub async fn delete_rule(tx: &mut TenantTx, id: AlertRuleId, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let deleted = sqlx::query!(
         "DELETE FROM alert_rules WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
-        id,
+        id as AlertRuleId,
         app
     )
     .execute(connection)
@@ -209,7 +215,7 @@ pub async fn delete_rule(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Resu
 }
 
 /// Writes the figure of a rule, in place of the one that it had.
-async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Result<()> {
+async fn set_figure(tx: &mut TenantTx, rule: AlertRuleId, figure: &WatchedFigure) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO alert_figures (rule, tenant, figure, comparison, version, host, days, least_observations, hours,
@@ -220,7 +226,7 @@ async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Re
              host = EXCLUDED.host, days = EXCLUDED.days, least_observations = EXCLUDED.least_observations,
              hours = EXCLUDED.hours, objective = EXCLUDED.objective, endpoint = EXCLUDED.endpoint",
         tenant,
-        rule,
+        rule as AlertRuleId,
         figure.name,
         figure.comparison.as_str(),
         figure.version,
@@ -239,7 +245,7 @@ async fn set_figure(tx: &mut TenantTx, rule: Uuid, figure: &WatchedFigure) -> Re
 /// Fills in the figures of rules that watch one.
 async fn fill_figures(tx: &mut TenantTx, rules: &mut [AlertRule]) -> Result<()> {
     let watching = rules.iter().filter(|rule| rule.condition == AlertCondition::Figure);
-    let ids: Vec<Uuid> = watching.map(|rule| rule.id).collect();
+    let ids: Vec<AlertRuleId> = watching.map(|rule| rule.id).collect();
     if ids.is_empty() {
         return Ok(());
     }
@@ -252,14 +258,17 @@ async fn fill_figures(tx: &mut TenantTx, rules: &mut [AlertRule]) -> Result<()> 
 }
 
 /// Reads the figures that these rules watch.
-pub(super) async fn read_figures(tx: &mut TenantTx, rules: &[Uuid]) -> Result<Vec<(Uuid, WatchedFigure)>> {
+pub(super) async fn read_figures(
+    tx: &mut TenantTx,
+    rules: &[AlertRuleId],
+) -> Result<Vec<(AlertRuleId, WatchedFigure)>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT rule, figure, comparison AS "comparison: FigureComparison", version, host, days, least_observations,
+        r#"SELECT rule AS "rule: AlertRuleId", figure, comparison AS "comparison: FigureComparison", version, host, days, least_observations,
                   hours, objective, endpoint
            FROM alert_figures WHERE tenant = $1 AND rule = ANY ($2)"#,
         tenant,
-        rules
+        rules as &[AlertRuleId]
     )
     .fetch_all(connection)
     .await?;

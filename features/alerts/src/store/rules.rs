@@ -1,10 +1,10 @@
 //! Rules: the events that a tenant wants to be notified of, and the receivers.
 
+use super::AlertRuleId;
 use super::figures::{AlertEscalation, WatchedFigure};
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 use unslide_model::{Secret, timestamp};
-use unslide_store::Uuid;
 use unslide_store::sql::words;
 use utoipa::ToSchema;
 
@@ -359,7 +359,8 @@ pub struct AlertRuleChange {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AlertRule {
     /// Id of the rule, to change or delete it.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: AlertRuleId,
     /// Name of the rule, for people.
     pub name: String,
     /// The only app (bundle identifier) that the rule watches; absent if it watches all.
@@ -438,7 +439,7 @@ pub(super) fn read_schedule(
 
 /// A rule that is evaluated.
 pub(super) struct DueRule {
-    pub id: Uuid,
+    pub id: AlertRuleId,
     pub app: Option<String>,
     pub threshold: f64,
     /// The reports that a group has in an hour at least; 0 for other conditions.

@@ -1,5 +1,6 @@
 //! Summaries: what happened to an app in a day or a week.
 
+use super::AlertRuleId;
 use super::events::{AlertCause, page_path};
 use super::rules::{DueRule, SummarySchedule};
 use time::{Date, Duration, OffsetDateTime};
@@ -92,7 +93,7 @@ async fn list_apps(tx: &mut TenantTx, rule: &DueRule, days: Days, day: Date) -> 
         days.0,
         days.1,
         APPS_LIMIT,
-        rule.id,
+        rule.id as AlertRuleId,
         day,
         KNOWN_DAYS
     )

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unslide_alerts::Config;
 use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::messages::{collect_events, list_messages};
-use unslide_alerts::store::rule_table;
+use unslide_alerts::store::{AlertMessageId, AlertRuleId, rule_table};
 use unslide_store::{GroupId, Uuid};
 use unslide_world::{World, tenant_id};
 
@@ -28,7 +28,7 @@ pub fn rule(address: &str) -> Value {
 }
 
 /// A rule of a tenant, and a message of it.
-pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
+pub async fn rule_with_message(world: &World, of: &str) -> (AlertRuleId, AlertMessageId) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
     let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();

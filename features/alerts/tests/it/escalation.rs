@@ -7,9 +7,8 @@ use unslide_alerts::store::figures::AlertEscalation;
 use unslide_alerts::store::firings::{AlertFiring, acknowledge_firing, escalate_due, list_firings};
 use unslide_alerts::store::messages::{ClaimedAlertMessage, claim_message, collect_events};
 use unslide_alerts::store::rules::{AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours};
-use unslide_alerts::store::{ALERT_HOOK, AlertStep, list_due, rule_table};
+use unslide_alerts::store::{ALERT_HOOK, AlertFiringId, AlertStep, list_due, rule_table};
 use unslide_harness::database::TestDatabase;
-use unslide_store::Uuid;
 
 /// Minutes that a person has.
 const MINUTES: u16 = 15;
@@ -71,7 +70,7 @@ async fn list_all(database: &TestDatabase) -> Vec<AlertFiring> {
     in_tx(database, async |tx| list_firings(tx, None, None, 100).await.unwrap()).await
 }
 
-async fn acknowledge(database: &TestDatabase, firing: Uuid) -> bool {
+async fn acknowledge(database: &TestDatabase, firing: AlertFiringId) -> bool {
     in_tx(database, async |tx| acknowledge_firing(tx, firing, "key").await.unwrap()).await
 }
 

@@ -3,8 +3,9 @@
 use super::no_capture;
 use crate::operations::prelude::*;
 use crate::store;
+use crate::store::CaptureId;
 use http::StatusCode;
-use unslide_store::{Uuid, audit, segments};
+use unslide_store::{audit, segments};
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -20,7 +21,7 @@ pub async fn delete_capture(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let id: Uuid = parse_parameter("id", &id)?;
+    let id: CaptureId = parse_parameter("id", &id)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     let deleted = store::delete(&mut tx, id, access.only_app()).await?.ok_or_else(no_capture)?;
     segments::condemn_objects(&mut tx, &deleted.object_keys(access.tenant())).await?;

@@ -4,12 +4,12 @@ use super::no_capture;
 use crate::keys::CaptureKeys;
 use crate::operations::prelude::*;
 use crate::store;
+use crate::store::CaptureId;
 use axum::body::Body;
 use futures::stream;
 use http::{HeaderValue, header};
 use std::io;
 use unslide_api::feature::operation::reserve_bytes;
-use unslide_store::Uuid;
 
 /// Bytes that are fetched at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -31,7 +31,7 @@ pub async fn get_capture_file(
     access: Access<ReportsRead>,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let id: Uuid = parse_parameter("id", &id)?;
+    let id: CaptureId = parse_parameter("id", &id)?;
     let tenant = access.tenant();
     let mut tx = storage.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;

@@ -4,14 +4,13 @@ use super::no_capture;
 use crate::capture::{CaptureAnalysis, MOST_ANALYSIS_BYTES};
 use crate::keys::CaptureKeys;
 use crate::operations::prelude::*;
-use crate::store::{self, Capture};
+use crate::store::{self, Capture, CaptureId};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use unslide_api::feature::operation::{Reservation, reserve_bytes};
 use unslide_calltree::CallTree;
 use unslide_model::TenantId;
-use unslide_store::Uuid;
 
 /// Bytes that an analysis takes besides its trees, for each byte of its JSON.
 const READ_BYTES: u64 = 4;
@@ -95,7 +94,7 @@ pub async fn analysis(
     name: &str,
     id: &str,
 ) -> Result<FoundAnalysis, Problem> {
-    let id: Uuid = parse_parameter(name, id)?;
+    let id: CaptureId = parse_parameter(name, id)?;
     let tenant: &TenantId = access.tenant();
     let mut tx = storage.tenant(tenant).await?;
     let capture = store::get(&mut tx, id, access.only_app()).await?;

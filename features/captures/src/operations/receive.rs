@@ -5,7 +5,7 @@
 
 use crate::capture::{CaptureForm, CapturePart};
 use crate::keys::CaptureKeys;
-use crate::store::{self, CaptureFile, NewCapture, ReceivedCapture};
+use crate::store::{self, CaptureFile, CaptureId, NewCapture, ReceivedCapture};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
@@ -18,7 +18,7 @@ use unslide_api::feature::upload::{
 };
 use unslide_artifacts::Put;
 use unslide_model::{ContentHash, TenantId};
-use unslide_store::{Uuid, segments, usage};
+use unslide_store::{segments, usage};
 
 /// A capture before its bytes are received.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub async fn receive(
     body: CaptureBody,
     coding: Option<Packing>,
     charge: Charge,
-) -> Result<(Uuid, bool), Problem> {
+) -> Result<(CaptureId, bool), Problem> {
     let mut tx = storage.tenant(&upload.tenant).await?;
     let id = segments::new_id(&mut tx).await?;
     let keys = CaptureKeys::new(&upload.tenant, id);
@@ -186,10 +186,10 @@ fn named(parts: &[CapturePart]) -> String {
 async fn note(
     storage: &Storage,
     upload: &CaptureUpload,
-    id: Uuid,
+    id: CaptureId,
     keys: &CaptureKeys,
     parts: &[StoredPart],
-) -> Result<(Uuid, bool), Problem> {
+) -> Result<(CaptureId, bool), Problem> {
     let file = |stored: &StoredPart| CaptureFile { name: stored.part.name.to_owned(), size: stored.size };
     let files: Vec<CaptureFile> = parts.iter().map(file).collect();
     let kept: Vec<String> = parts.iter().map(|stored| keys.part(stored.part.name).to_string()).collect();

@@ -3,6 +3,7 @@
 use super::receive::{CaptureBody, CaptureUpload, receive};
 use crate::capture::{CaptureForm, CaptureKind, MallocLayout};
 use crate::operations::prelude::*;
+use crate::store::CaptureId;
 use axum::body::Body;
 use http::HeaderMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use unslide_api::feature::upload::{
     run_detached,
 };
 use unslide_model::AppSignal;
-use unslide_store::{Uuid, app_settings, app_signals};
+use unslide_store::{app_settings, app_signals};
 use utoipa::PartialSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
@@ -49,7 +50,8 @@ pub struct SendCaptureQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AcceptedCapture {
     /// Its id.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: CaptureId,
     /// True if the same files, to be read in the same way, were received of this app before: nothing changes.
     pub existing: bool,
 }
@@ -180,7 +182,7 @@ impl AdmittedCapture {
         self,
         storage: Arc<Storage>,
         upload: CaptureUpload,
-    ) -> Result<(Uuid, bool), Problem> {
+    ) -> Result<(CaptureId, bool), Problem> {
         // In a task of its own, as every upload: see `POST /v1/symbols`.
         let time = Duration::from_secs(storage.capacity.limits.upload_seconds);
         let work = run_detached(Box::pin(async move {

@@ -4,11 +4,11 @@ use super::capture_path;
 use super::picture::BlockPicture;
 use super::prelude::*;
 use crate::operations::{BlockQuery, FoundBlock, find_block};
+use crate::store::CaptureId;
 use unslide_captures_formats::memory_graph::{
     BlockDetail, BlockSummary, MemberLabel, NeighbourRow, PathStep, format_path,
 };
 use unslide_site::{build_link, bytes, counted, grouped};
-use unslide_store::Uuid;
 
 /// A list of blocks, each with a link to its page.
 struct BlockList {
@@ -99,7 +99,7 @@ fn counted_blocks(count: u64) -> String {
 
 /// The lists of a block of one capture.
 struct BlockLinks {
-    id: Uuid,
+    id: CaptureId,
 }
 
 impl BlockLinks {

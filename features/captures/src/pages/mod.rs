@@ -15,14 +15,13 @@ mod upload;
 pub use related::show_panel;
 
 use crate::capture::CaptureKind;
-use crate::store::{Capture, CaptureState};
+use crate::store::{Capture, CaptureId, CaptureState};
 use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::Value;
 use unslide_api::feature::{Api, lift_time_bound};
 use unslide_site::{TakesAway, bytes, counted, grouped};
-use unslide_store::Uuid;
 
 /// The path of the list.
 pub const CAPTURES_PATH: &str = "/console/captures";
@@ -43,7 +42,7 @@ fn upload_routes() -> Router<Api> {
 }
 
 /// Returns the path of the page of a capture.
-pub fn capture_path(id: Uuid) -> String {
+pub fn capture_path(id: CaptureId) -> String {
     format!("{CAPTURES_PATH}/{id}")
 }
 

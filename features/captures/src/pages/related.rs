@@ -2,7 +2,7 @@
 
 use super::{capture_path, kind};
 use crate::capture::CaptureKind;
-use crate::store;
+use crate::store::{self, CaptureId};
 use unslide_api::feature::panels::{PanelLink, PanelSection, PanelSlot, SearchedId};
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::{HookFuture, Result, TenantTx};
@@ -25,7 +25,7 @@ pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'
 }
 
 async fn find_capture(tx: &mut TenantTx, searched: SearchedId<'_>) -> Result<Option<PanelSection>> {
-    let found = store::get(tx, searched.id, searched.app).await?;
+    let found = store::get(tx, CaptureId::from_uuid(searched.id), searched.app).await?;
     Ok(found.map(|capture| {
         let link = PanelLink {
             kind: "capture",

@@ -1,6 +1,6 @@
 //! The part of captures in transactions of the store.
 
-use super::{CaptureFile, list_runs, wake};
+use super::{CaptureFile, CaptureId, list_runs, wake};
 use crate::capture::CaptureForm;
 use crate::keys::CaptureKeys;
 use crate::pages::capture_path;
@@ -13,7 +13,7 @@ use unslide_store::sql::to_row32;
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge, RowFiles};
 use unslide_store::{
     ArrivedSymbols, FeatureFile, HookFuture, MissedSymbols, Result, Store, StoreError, StoreHook,
-    SymbolPosition, SymbolWaits, TenantTx, Uuid,
+    SymbolPosition, SymbolWaits, TenantTx,
 };
 
 /// Lists the place of captures in a session.
@@ -67,7 +67,7 @@ fn list_missed_symbols<'s>(
 /// The columns that say which files a capture has.
 #[derive(Deserialize)]
 struct FileRow {
-    id: Uuid,
+    id: CaptureId,
     form: CaptureForm,
     files: Vec<CaptureFile>,
     run: u32,
@@ -93,7 +93,7 @@ fn list_files(tenant: &TenantId, row: Value) -> Result<Vec<FeatureFile>> {
 }
 
 struct SessionRow {
-    id: Uuid,
+    id: CaptureId,
     received_at: OffsetDateTime,
     version: String,
     kind: String,
@@ -105,12 +105,12 @@ fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFutur
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query_as!(
             SessionRow,
-            "SELECT c.id, c.received_at, c.version, c.kind
+            r#"SELECT c.id AS "id: CaptureId", c.received_at, c.version, c.kind
              FROM (SELECT id, received_at, version, kind FROM captures
                    WHERE tenant = $1 AND app = $2 AND session_id = $3
                    ORDER BY received_at DESC, id DESC LIMIT $4) c
              WHERE $5::timestamptz IS NULL OR (c.received_at, 'capture', c.id::text, 0) > ($5, $6::text, $7::text, $8::integer)
-             ORDER BY c.received_at, c.id::text LIMIT $9",
+             ORDER BY c.received_at, c.id::text LIMIT $9"#,
             tenant,
             page.app,
             page.session,

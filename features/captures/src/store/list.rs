@@ -1,11 +1,11 @@
 //! Captures by id and in lists, and their deletion.
 
-use super::{Capture, query_captures};
+use super::{Capture, CaptureId, query_captures};
 use crate::capture::CaptureKind;
 use time::OffsetDateTime;
 use unslide_store::queries::reports::ReportRow;
 use unslide_store::sql::to_row32;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// A selection of captures. `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +16,10 @@ pub struct CaptureFilter {
 }
 
 /// Finds a capture. Returns `None` if no capture has the id, or it is of another app than `app`.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+pub async fn get(tx: &mut TenantTx, id: CaptureId, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
     let found =
-        query_captures!("WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)", tenant, id, app);
+        query_captures!("WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)", tenant, id.uuid(), app);
     Ok(found.fetch_optional(connection).await?.map(Capture::from))
 }
 
@@ -27,7 +27,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
 pub async fn list(
     tx: &mut TenantTx,
     filter: &CaptureFilter,
-    after: Option<(OffsetDateTime, Uuid)>,
+    after: Option<(OffsetDateTime, CaptureId)>,
     limit: u32,
 ) -> Result<Vec<Capture>> {
     let (connection, tenant, _) = tx.parts();
@@ -40,7 +40,7 @@ pub async fn list(
         filter.version.as_deref(),
         filter.kind.as_deref(),
         after.map(|after| after.0),
-        after.map(|after| after.1),
+        after.map(|after| after.1.uuid()),
         i64::from(limit)
     );
     Ok(found.fetch_all(connection).await?.into_iter().map(Capture::from).collect())
@@ -63,7 +63,7 @@ pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<
         of.app,
         of.kind.as_str(),
         of.received_at,
-        of.id,
+        of.id.uuid(),
         source,
         i64::from(limit)
     );
@@ -72,17 +72,17 @@ pub async fn earlier(tx: &mut TenantTx, of: &Capture, limit: u32) -> Result<Vec<
 
 /// Deletes a capture and returns it, so that its objects can be condemned in the same transaction. Returns `None` if no
 /// capture has the id, or it is of another app than `app`.
-pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+pub async fn delete(tx: &mut TenantTx, id: CaptureId, app: Option<&str>) -> Result<Option<Capture>> {
     let (connection, tenant, _) = tx.parts();
     // Locked, so that no run begins that leaves an analysis which is not condemned.
     let capture = query_captures!(
         "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL) FOR UPDATE",
         tenant,
-        id,
+        id.uuid(),
         app
     );
     let Some(capture) = capture.fetch_optional(&mut *connection).await? else { return Ok(None) };
-    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id)
+    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id as CaptureId)
         .execute(connection)
         .await?;
     Ok(Some(capture.into()))
@@ -91,7 +91,7 @@ pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Op
 /// A capture that was recorded in a run of the app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunCapture {
-    pub id: Uuid,
+    pub id: CaptureId,
     /// Its kind, such as `memory_graph`.
     pub kind: String,
     pub received_at: OffsetDateTime,
@@ -102,11 +102,11 @@ pub async fn for_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) -> Resul
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         RunCapture,
-        "SELECT c.id, c.kind, c.received_at
+        r#"SELECT c.id AS "id: CaptureId", c.kind, c.received_at
          FROM reports r JOIN captures c ON c.tenant = r.tenant AND c.app = r.app
            AND c.session_id = ANY (ARRAY[r.run_id::text, upper(r.run_id::text)])
          WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
-         ORDER BY c.received_at DESC, c.id DESC LIMIT $5",
+         ORDER BY c.received_at DESC, c.id DESC LIMIT $5"#,
         tenant,
         report.received_at,
         report.report_id.uuid(),

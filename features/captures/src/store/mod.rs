@@ -26,10 +26,15 @@ use serde_json::Value;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
+use unslide_store::Result;
 use unslide_store::jobs::{FeatureWork, Work};
 use unslide_store::sql::{from_row, from_row32, words};
-use unslide_store::{Result, Uuid};
 use utoipa::ToSchema;
+
+unslide_store::ids! {
+    /// A capture.
+    CaptureId;
+}
 
 words! {
     /// How far a capture is.
@@ -55,7 +60,8 @@ pub struct CaptureFile {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Capture {
     /// Its id.
-    pub id: Uuid,
+    #[schema(value_type = Uuid)]
+    pub id: CaptureId,
     /// The app that it was recorded of.
     #[schema(example = "com.example.shop")]
     pub app: String,
@@ -129,7 +135,7 @@ fn list_runs(last: u32, answer: Option<u32>) -> impl Iterator<Item = u32> {
 }
 
 struct CaptureRow {
-    id: Uuid,
+    id: CaptureId,
     app: String,
     version: String,
     session_id: Option<String>,
@@ -176,7 +182,7 @@ macro_rules! query_captures {
     ($rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
             $crate::store::CaptureRow,
-            r#"SELECT id, app, version, session_id, form AS "form: sqlx::types::Json<crate::capture::CaptureForm>",
+            r#"SELECT id AS "id: crate::store::CaptureId", app, version, session_id, form AS "form: sqlx::types::Json<crate::capture::CaptureForm>",
                       files AS "files: sqlx::types::Json<Vec<crate::store::CaptureFile>>", size,
                       state AS "state: crate::store::CaptureState", reason, detail, run, answer, summary, received_at,
                       analysed_at
@@ -192,6 +198,6 @@ use query_captures;
 pub const JOB_KIND: &str = "analyse";
 
 /// The job that analyses a capture.
-pub(crate) fn analysis_work(capture: Uuid) -> Work {
+pub(crate) fn analysis_work(capture: CaptureId) -> Work {
     Work::Feature(FeatureWork::on_row(JOB_KIND, "capture", capture))
 }

@@ -1,12 +1,12 @@
 //! Receipt of captures.
 
-use super::{CaptureFile, analysis_work};
+use super::{CaptureFile, CaptureId, analysis_work};
 use crate::capture::CaptureForm;
 use time::Duration;
 use unslide_model::ContentHash;
 use unslide_store::segments::condemn_at;
 use unslide_store::sql::to_row;
-use unslide_store::{Result, StoreError, TenantTx, Uuid, jobs};
+use unslide_store::{Result, StoreError, TenantTx, jobs};
 
 /// Time for the files of a capture to be received: longer than any upload.
 const RECEIVE_TIMEOUT: Duration = Duration::DAY;
@@ -14,7 +14,7 @@ const RECEIVE_TIMEOUT: Duration = Duration::DAY;
 /// A capture with its files in object storage.
 #[derive(Clone, Debug)]
 pub struct NewCapture<'a> {
-    pub id: Uuid,
+    pub id: CaptureId,
     /// The app that it was recorded of.
     pub app: &'a str,
     /// The app's version; empty where it is not known.
@@ -36,7 +36,7 @@ pub enum ReceivedCapture {
     /// It waits for its analysis.
     New,
     /// The same was received before, as this one.
-    Known(Uuid),
+    Known(CaptureId),
     /// It took too long: its files may be deleted.
     GivenUp,
 }
@@ -59,7 +59,7 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
              (id, tenant, app, version, session_id, kind, form, files, size, content_hash, state, received_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', $11)
          ON CONFLICT (tenant, app, content_hash) DO NOTHING",
-        new.id,
+        new.id as CaptureId,
         tenant,
         new.app,
         new.version,
@@ -75,7 +75,7 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
     .await?;
     if made.rows_affected() == 0 {
         let known = sqlx::query_scalar!(
-            "SELECT id FROM captures WHERE tenant = $1 AND app = $2 AND content_hash = $3",
+            r#"SELECT id AS "id: CaptureId" FROM captures WHERE tenant = $1 AND app = $2 AND content_hash = $3"#,
             tenant,
             new.app,
             new.content_hash.0.as_slice()
@@ -87,7 +87,7 @@ pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<Received
         let failed = sqlx::query!(
             "UPDATE captures SET state = 'queued' WHERE tenant = $1 AND id = $2 AND state = 'failed'",
             tenant,
-            known
+            known as CaptureId
         );
         if failed.execute(connection).await?.rows_affected() > 0 {
             jobs::add_job(tx, &analysis_work(known)).await?;

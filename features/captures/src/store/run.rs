@@ -1,6 +1,6 @@
 //! The analyses of a capture, from their beginning to their end.
 
-use super::{Capture, CaptureState, analysis_work, query_captures};
+use super::{Capture, CaptureId, CaptureState, analysis_work, query_captures};
 use serde_json::Value;
 use unslide_model::DebugId;
 use unslide_store::slots::{self, AnsweringGenerations};
@@ -17,17 +17,18 @@ pub struct CaptureRun {
 }
 
 /// Begins an analysis. Returns `None` if the capture was deleted.
-pub async fn begin(tx: &mut TenantTx, id: Uuid) -> Result<Option<CaptureRun>> {
+pub async fn begin(tx: &mut TenantTx, id: CaptureId) -> Result<Option<CaptureRun>> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE captures SET state = 'analysing', run = run + 1 WHERE tenant = $1 AND id = $2",
         tenant,
-        id
+        id as CaptureId
     )
     .execute(&mut *connection)
     .await?;
-    let found =
-        query_captures!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?;
+    let found = query_captures!("WHERE tenant = $1 AND id = $2", tenant, id.uuid())
+        .fetch_optional(connection)
+        .await?;
     Ok(found.map(Capture::from).map(|capture| {
         let before = capture.run.saturating_sub(1);
         let unfinished = Some(before).filter(|run| *run > 0 && capture.answer != Some(*run));
@@ -58,7 +59,7 @@ pub enum AnalysisEnd {
 /// Ends a run with its analysis in object storage. If newer symbols came in between, another run is queued.
 pub async fn finish(
     tx: &mut TenantTx,
-    id: Uuid,
+    id: CaptureId,
     run: u32,
     summary: &Value,
     seen: &[SeenSymbols],
@@ -70,7 +71,7 @@ pub async fn finish(
         r#"SELECT state AS "state: CaptureState", answer FROM captures
            WHERE tenant = $1 AND id = $2 AND run = $3 FOR UPDATE"#,
         tenant,
-        id,
+        id as CaptureId,
         to_row32(run)
     );
     let Some(found) = found.fetch_optional(connection).await? else { return Ok(AnalysisEnd::Useless) };
@@ -83,7 +84,7 @@ pub async fn finish(
         "UPDATE captures SET state = $3, answer = $4, summary = $5, reason = NULL, detail = NULL, analysed_at = $6
          WHERE tenant = $1 AND id = $2",
         tenant,
-        id,
+        id as CaptureId,
         state.as_str(),
         to_row32(run),
         summary,
@@ -109,12 +110,12 @@ async fn hold(tx: &mut TenantTx, seen: &[SeenSymbols]) -> Result<bool> {
     }))
 }
 
-async fn write_waits(tx: &mut TenantTx, id: Uuid, seen: &[SeenSymbols]) -> Result<()> {
+async fn write_waits(tx: &mut TenantTx, id: CaptureId, seen: &[SeenSymbols]) -> Result<()> {
     let debug_ids: Vec<Uuid> = seen.iter().map(|seen| seen.debug_id.uuid()).collect();
     let system: Vec<bool> = seen.iter().map(|seen| seen.system).collect();
     let generations: Vec<i64> = seen.iter().map(|seen| to_row(seen.generation)).collect();
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("DELETE FROM capture_waits WHERE tenant = $1 AND capture_id = $2", tenant, id)
+    sqlx::query!("DELETE FROM capture_waits WHERE tenant = $1 AND capture_id = $2", tenant, id as CaptureId)
         .execute(&mut *connection)
         .await?;
     sqlx::query!(
@@ -123,7 +124,7 @@ async fn write_waits(tx: &mut TenantTx, id: Uuid, seen: &[SeenSymbols]) -> Resul
          FROM unnest($3::uuid[], $4::boolean[], $5::bigint[]) AS n (debug_id, system, seen)
          ON CONFLICT DO NOTHING",
         tenant,
-        id,
+        id as CaptureId,
         &debug_ids,
         &system,
         &generations
@@ -134,7 +135,7 @@ async fn write_waits(tx: &mut TenantTx, id: Uuid, seen: &[SeenSymbols]) -> Resul
 }
 
 /// Notes that an analysis failed: a stable word, and a sentence. One that answered before still answers.
-pub async fn fail(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<()> {
+pub async fn fail(tx: &mut OwnerTx, id: CaptureId, reason: &str, detail: &str) -> Result<()> {
     // Postgres has no NUL in texts, and a file may hold one.
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
     let (connection, tenant, now) = tx.parts();
@@ -143,7 +144,7 @@ pub async fn fail(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Res
                 state = CASE WHEN state = 'queued' THEN state WHEN answer IS NULL THEN 'failed' ELSE 'ready' END
          WHERE tenant = $1 AND id = $2",
         tenant,
-        id,
+        id as CaptureId,
         clean(reason),
         clean(detail),
         now

@@ -1,6 +1,6 @@
 //! Captures with symbols that came late.
 
-use super::analysis_work;
+use super::{CaptureId, analysis_work};
 use time::Duration;
 use unslide_store::jobs::{self, Work};
 use unslide_store::sql::to_row;
@@ -17,14 +17,14 @@ pub async fn wake(tx: &mut TenantTx, arrived: &[Arrived], system: bool, limit: u
     let generations: Vec<i64> = arrived.iter().map(|arrived| to_row(arrived.generation)).collect();
     let (connection, tenant, _) = tx.parts();
     let woken = sqlx::query_scalar!(
-        "WITH waiting AS (
+        r#"WITH waiting AS (
              SELECT c.id FROM captures c
              WHERE c.tenant = $1 AND c.state <> 'queued' AND EXISTS (
                  SELECT FROM capture_waits w
                  JOIN unnest($2::uuid[], $3::bigint[]) AS n (debug_id, generation) ON n.debug_id = w.debug_id
                  WHERE w.tenant = $1 AND w.capture_id = c.id AND w.system = $4 AND w.seen_generation < n.generation)
              ORDER BY c.id LIMIT $5 FOR UPDATE)
-         UPDATE captures c SET state = 'queued' FROM waiting w WHERE c.tenant = $1 AND c.id = w.id RETURNING c.id",
+         UPDATE captures c SET state = 'queued' FROM waiting w WHERE c.tenant = $1 AND c.id = w.id RETURNING c.id AS "id: CaptureId""#,
         tenant,
         &debug_ids,
         &generations,

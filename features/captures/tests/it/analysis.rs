@@ -8,13 +8,13 @@ use unslide_artifacts::Put;
 use unslide_captures::CaptureKeys;
 use unslide_captures::capture::{CaptureForm, MallocLayout};
 use unslide_captures::store::{
-    self as captures, Capture, CaptureFile, CaptureState, NewCapture, ReceivedCapture,
+    self as captures, Capture, CaptureFile, CaptureId, CaptureState, NewCapture, ReceivedCapture,
 };
 use unslide_captures_formats::memory_graph::{ClassKind, MemoryGraphWriter, ReferenceKind, RootKind};
 use unslide_model::ContentHash;
 use unslide_proto::Message;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
-use unslide_store::{Uuid, segments};
+use unslide_store::segments;
 use unslide_symbolicate::object::{build_symcache, list_objects};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures::dsym;
@@ -24,7 +24,7 @@ const LOG: CaptureForm =
     CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, at: None, from: None };
 
 /// Stores a capture as the api does.
-async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)]) -> Uuid {
+async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)]) -> CaptureId {
     let tenant = &acme();
     let mut tx = world.store.tenant(tenant).await.unwrap();
     let id = segments::new_id(&mut tx).await.unwrap();
@@ -54,7 +54,7 @@ async fn send(world: &World, form: CaptureForm, files: &[(&'static str, Vec<u8>)
     id
 }
 
-async fn get(world: &World, id: Uuid) -> Option<Capture> {
+async fn get(world: &World, id: CaptureId) -> Option<Capture> {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let capture = captures::get(&mut tx, id, None).await.unwrap();
     tx.rollback().await.unwrap();
@@ -62,7 +62,7 @@ async fn get(world: &World, id: Uuid) -> Option<Capture> {
 }
 
 /// The capture once a run has ended, and its analysis.
-async fn ended(world: &World, id: Uuid, run: u32) -> (Capture, Option<Value>) {
+async fn ended(world: &World, id: CaptureId, run: u32) -> (Capture, Option<Value>) {
     let over = async {
         loop {
             let capture = get(world, id).await.unwrap();

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 use unslide_captures::JOB_KIND;
 use unslide_captures::capture::CaptureForm;
 use unslide_captures::store::{
-    self as captures, AnalysisEnd, CAPTURE_HOOK, CaptureFile, CaptureFilter, CaptureState, NewCapture,
-    ReceivedCapture, SeenSymbols,
+    self as captures, AnalysisEnd, CAPTURE_HOOK, CaptureFile, CaptureFilter, CaptureId, CaptureState,
+    NewCapture, ReceivedCapture, SeenSymbols,
 };
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
 use unslide_store::queries::session::{self, TimelineEvent, TimelinePage};
 use unslide_store::slots::{self, PublishedSymbols};
 use unslide_store::wakes::{self, Arrived};
-use unslide_store::{TenantTx, Uuid, expire_features, feature_files, jobs, segments, usage};
+use unslide_store::{TenantTx, expire_features, feature_files, jobs, segments, usage};
 use unslide_testkit::statements;
 
 async fn database() -> TestDatabase {
@@ -42,12 +42,12 @@ async fn publish(database: &TestDatabase, owner: Owner, n: u8) -> u64 {
 }
 
 /// A capture that has its files.
-async fn received(tx: &mut TenantTx, n: u8) -> Uuid {
+async fn received(tx: &mut TenantTx, n: u8) -> CaptureId {
     received_of(tx, "shop", n, None).await
 }
 
 /// The same of an app and of one of its sessions.
-async fn received_of(tx: &mut TenantTx, app: &str, n: u8, session_id: Option<&str>) -> Uuid {
+async fn received_of(tx: &mut TenantTx, app: &str, n: u8, session_id: Option<&str>) -> CaptureId {
     received_as(tx, app, CaptureForm::Profile, n, session_id).await
 }
 
@@ -57,7 +57,7 @@ async fn received_as(
     form: CaptureForm,
     n: u8,
     session_id: Option<&str>,
-) -> Uuid {
+) -> CaptureId {
     let id = segments::new_id(tx).await.unwrap();
     let keys = [format!("t/acme/captures/{id}/file")];
     captures::expect(tx, &keys).await.unwrap();
@@ -81,20 +81,20 @@ fn seen(n: u8, generation: u64) -> SeenSymbols {
     SeenSymbols { debug_id: debug_id(n), system: false, generation }
 }
 
-async fn begun(database: &TestDatabase, id: Uuid) -> u32 {
+async fn begun(database: &TestDatabase, id: CaptureId) -> u32 {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
     tx.commit().await.unwrap();
     run
 }
 
-async fn finished(database: &TestDatabase, id: Uuid, run: u32, seen: &[SeenSymbols]) -> AnalysisEnd {
+async fn finished(database: &TestDatabase, id: CaptureId, run: u32, seen: &[SeenSymbols]) -> AnalysisEnd {
     finished_as(database, id, run, &json!({}), seen).await
 }
 
 async fn finished_as(
     database: &TestDatabase,
-    id: Uuid,
+    id: CaptureId,
     run: u32,
     summary: &Value,
     seen: &[SeenSymbols],
@@ -113,7 +113,7 @@ async fn woken(database: &TestDatabase, n: u8, generation: u64) -> u64 {
     woken
 }
 
-async fn state(database: &TestDatabase, id: Uuid) -> CaptureState {
+async fn state(database: &TestDatabase, id: CaptureId) -> CaptureState {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     captures::get(&mut tx, id, None).await.unwrap().unwrap().state
 }
@@ -122,7 +122,7 @@ async fn jobs_of(database: &TestDatabase) -> i64 {
     database.number("SELECT count(*) FROM jobs WHERE kind = 'analyse' AND status = 'queued'").await
 }
 
-async fn one(database: &TestDatabase) -> Uuid {
+async fn one(database: &TestDatabase) -> CaptureId {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let id = received(&mut tx, 1).await;
     tx.commit().await.unwrap();

@@ -13,7 +13,6 @@ use unslide_artifacts::Put;
 use unslide_captures::capture::{CaptureAnalysis, CaptureForm, MallocLayout, analyse_capture};
 use unslide_captures::{CaptureKeys, store as captures};
 use unslide_model::Scope;
-use unslide_store::Uuid;
 
 const APP: &str = "com.example.shop";
 const STACKS: &str = "main;draw <b>everything</b> 3\nmain;load 1\n";
@@ -49,7 +48,7 @@ async fn a_file_of_a_capture_is_given_back_as_it_was_sent() {
 
 pub async fn analyse_as_builder(world: &World, of: &str, id: &str, analysis: &CaptureAnalysis) {
     let tenant = tenant_id(of);
-    let id: Uuid = id.parse().unwrap();
+    let id: captures::CaptureId = id.parse().unwrap();
     let mut tx = world.store.tenant(&tenant).await.unwrap();
     let run = captures::begin(&mut tx, id).await.unwrap().unwrap().capture.run;
     tx.commit().await.unwrap();

@@ -39,6 +39,8 @@ const FUNCTION_NAMED_OF: Habit =
 const ONE_WORD_FUNCTION: Habit =
     Habit { name: "a function with a name of one word", limit: Limit::PerThousandFunctions(500) };
 const TUPLE_PARAMETER: Habit = Habit { name: "a tuple as a parameter's pattern", limit: Limit::Total(10) };
+/// An id of rows has a type of its own (`unslide_store::ids`); in front of the statements a UUID may be one.
+const BARE_ID: Habit = Habit { name: "an id that is a bare `Uuid`", limit: Limit::Total(242) };
 const NESTED_RESULT: Habit = Habit { name: "a `Result` of a `Result`", limit: Limit::Total(2) };
 const SHARED_CONSTANT_NAME: Habit =
     Habit { name: "a short name of more than three constants", limit: Limit::Total(4) };
@@ -58,6 +60,7 @@ struct Patterns {
     function: Regex,
     constant: Regex,
     tuple: Regex,
+    bare_id: Regex,
 }
 
 impl Patterns {
@@ -76,6 +79,7 @@ impl Patterns {
             function: build(r"^(?:pub(?:\([a-z:]+\))? )?(?:async )?(?:const )?(?:unsafe )?fn (\w+)"),
             constant: build(r"^(?:pub(?:\([a-z:]+\))? )?(?:const|static) ([A-Z][A-Z0-9_]+):"),
             tuple: build(r"[(,]\s*\((?:mut )?\w+(?:\s*,\s*(?:mut )?\w+)+\)\s*:\s*[(&]"),
+            bare_id: build(r"[:<(&\[ ]Uuid(?:[,>)\] ;]|$)"),
         }
     }
 }
@@ -144,6 +148,10 @@ impl Count {
         if let Some(found) = patterns.constant.captures(row) {
             self.constants.entry(found[1].to_owned()).or_default().push(place.to_owned());
         }
+        let is_quoted = row.starts_with("use ") || row.contains("= Uuid, Path") || row.contains("value_type");
+        if !is_quoted && patterns.bare_id.is_match(row) {
+            self.add_place(&BARE_ID, format!("{place}: {row}"));
+        }
         if row.contains("Result<Result<") {
             self.add_place(&NESTED_RESULT, format!("{place}: {row}"));
         }
@@ -178,7 +186,7 @@ impl Count {
 }
 
 /// Every habit that is counted.
-const HABITS: [&Habit; 9] = [
+const HABITS: [&Habit; 10] = [
     &COMMENT_BEGINS_WITH_WHAT,
     &WHERE_FOR_IF,
     &UNUSUAL_WORD,
@@ -186,6 +194,7 @@ const HABITS: [&Habit; 9] = [
     &FUNCTION_NAMED_OF,
     &ONE_WORD_FUNCTION,
     &TUPLE_PARAMETER,
+    &BARE_ID,
     &NESTED_RESULT,
     &SHARED_CONSTANT_NAME,
 ];
@@ -230,7 +239,7 @@ fn each_habit_is_recognised() {
     let patterns = Patterns::new();
     let mut count = Count::default();
     let text = "/// What a lane works with, where it can, for whoever asks.
-struct Lane;
+struct Lane { id: Uuid }
 /// The topic.
 fn of((a, b): (u8, u8)) -> Result<Result<u8, u8>, u8> {}
 const WAIT: u8 = 1;
