@@ -64,7 +64,7 @@ fn check_limits(
     let (least, most) = match condition {
         Some(AlertCondition::Spike) => (1.1, 1_000_000.0),
         Some(AlertCondition::CrashFree) => (1.0, 100.0),
-        Some(AlertCondition::FrequentGroup) => (0.001, 100.0),
+        Some(AlertCondition::FrequentGroup | AlertCondition::WidespreadGroup) => (0.001, 100.0),
         // Of a figure, in its unit. A change names no condition: its rule is checked afterwards.
         Some(AlertCondition::Figure) | None => (0.0, 1e15),
         _ => (1.0, 1_000_000.0),
@@ -85,7 +85,7 @@ fn check_limits(
 fn check_least_reports(condition: AlertCondition, least: Option<u32>) -> Result<(), Problem> {
     let Some(least) = least else { return Ok(()) };
     let wrong = if condition.usual_least_reports().is_none() {
-        "least_reports: only with the conditions frequent_group and growing_group"
+        "least_reports: only with the conditions frequent_group, growing_group and widespread_group"
     } else if !(1..=1_000_000).contains(&least) {
         "least_reports: 1 to 1000000"
     } else {

@@ -134,6 +134,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::CrashFree => "too many sessions crash",
         AlertCondition::FrequentGroup => "a group hits many sessions",
         AlertCondition::GrowingGroup => "a group grows",
+        AlertCondition::WidespreadGroup => "a group hits many sessions of a version",
         AlertCondition::Figure => "a figure is bad",
         AlertCondition::Summary => "a time of the day: a summary",
     }
@@ -191,6 +192,13 @@ fn threshold(rule: &AlertRule) -> String {
         }
         AlertCondition::GrowingGroup => {
             format!(": {} times, and {} reports or more in an hour", rule.threshold, least_reports(rule))
+        }
+        AlertCondition::WidespreadGroup => {
+            format!(
+                ": {} % of a version's sessions, and {} reports or more",
+                rule.threshold,
+                least_reports(rule)
+            )
         }
         AlertCondition::Summary => rule.summary.as_ref().map(describe_schedule).unwrap_or_default(),
         AlertCondition::Figure => {

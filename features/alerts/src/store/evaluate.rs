@@ -8,6 +8,7 @@ use super::frequent::find_frequent;
 use super::missing::{self, UnnotedImages};
 use super::rules::{AlertCondition, DueRule, read_schedule};
 use super::summary::summarize_apps;
+use super::widespread::find_widespread;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::figures::{format_decimals, format_fraction};
@@ -43,6 +44,7 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> 
         AlertCondition::FrequentGroup | AlertCondition::GrowingGroup => {
             find_frequent(tx, &found, condition).await?
         }
+        AlertCondition::WidespreadGroup => find_widespread(tx, &found).await?,
         AlertCondition::Summary => summarize_apps(tx, &found).await?,
         AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };

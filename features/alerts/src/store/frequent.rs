@@ -14,13 +14,13 @@ use unslide_store::{GroupId, Result, TenantTx};
 /// The beginning of the cause of a frequent group; the group's id, the hour and the level follow.
 pub(super) const FREQUENT_GROUP: &str = "frequent:";
 /// Groups that one evaluation looks at, those with the most reports.
-const GROUPS_LIMIT: i64 = 100;
+pub(super) const GROUPS_LIMIT: i64 = 100;
 /// How long a rule rests about a group, unless its level doubles.
 const REST: Duration = Duration::days(7);
 /// Days before that are compared: the same hour of each.
 const USUAL_DAYS: i64 = 7;
 /// Sessions of an hour below which no share is made of them.
-const SESSIONS_MIN: f64 = 100.0;
+pub(super) const SESSIONS_MIN: f64 = 100.0;
 /// Standard deviations by which a count exceeds the usual one, if it is no chance.
 const BEYOND_CHANCE: f64 = 4.0;
 
@@ -36,11 +36,24 @@ struct FrequentGroup {
 }
 
 /// How bad a group is, in the unit of its rule: what is compared with the level of an earlier event.
-enum Level {
+pub(super) enum Level {
     /// Millionths of the sessions of an hour.
     Share(f64),
     /// Reports of the group in an hour.
     Reports(f64),
+}
+
+/// An event of a rule about a group.
+pub(super) struct ToldGroup {
+    pub(super) group: GroupId,
+    /// The hour or the version that it was about.
+    pub(super) when: String,
+    level: Level,
+}
+
+/// Returns true if an event says as much.
+pub(super) fn is_covered(level: &Level, told: &ToldGroup) -> bool {
+    level.is_covered_by(&told.level)
 }
 
 impl Level {
@@ -53,7 +66,7 @@ impl Level {
         }
     }
 
-    fn format(&self) -> String {
+    pub(super) fn format(&self) -> String {
         match self {
             Level::Share(millionths) => format!("s{millionths:.0}"),
             Level::Reports(reports) => format!("n{reports:.0}"),
@@ -89,7 +102,7 @@ pub(super) async fn find_frequent(
         AlertCondition::GrowingGroup => read_usual(tx, &groups).await?,
         _ => HashMap::new(),
     };
-    let told = read_told(tx, rule).await?;
+    let told = read_told(tx, rule, FREQUENT_GROUP).await?;
     let mut causes: BTreeMap<GroupId, AlertCause> = BTreeMap::new();
     for group in &groups {
         let judged = match condition {
@@ -97,7 +110,7 @@ pub(super) async fn find_frequent(
             _ => judge_growth(group, usual.get(&(group.id, group.hour)).copied(), rule.threshold),
         };
         let Some((level, detail)) = judged else { continue };
-        let is_told = told.iter().any(|(id, earlier)| *id == group.id && level.is_covered_by(earlier));
+        let is_told = told.iter().any(|one| one.group == group.id && is_covered(&level, one));
         if !is_told {
             causes.entry(group.id).or_insert_with(|| group.cause(&level, &detail));
         }
@@ -250,23 +263,23 @@ async fn read_usual(
     Ok(rows.into_iter().map(|row| ((row.id, row.hour), row.usual)).collect())
 }
 
-/// Reads the groups that the rule has told of, with their levels then.
-async fn read_told(tx: &mut TenantTx, rule: &DueRule) -> Result<Vec<(GroupId, Level)>> {
+/// Reads the groups that the rule has told of in the last week, in events whose causes begin with `prefix`.
+pub(super) async fn read_told(tx: &mut TenantTx, rule: &DueRule, prefix: &str) -> Result<Vec<ToldGroup>> {
     let (connection, tenant, now) = tx.parts();
     let causes = sqlx::query_scalar!(
         "SELECT cause FROM alert_events
          WHERE tenant = $1 AND rule = $2 AND starts_with(cause, $3) AND occurred_at > $4",
         tenant,
         rule.id as AlertRuleId,
-        FREQUENT_GROUP,
+        prefix,
         now - REST
     )
     .fetch_all(connection)
     .await?;
     let parse = |cause: &String| {
-        let mut parts = cause.strip_prefix(FREQUENT_GROUP)?.split(':');
-        let id = parts.next()?.parse().ok()?;
-        Some((id, Level::parse(parts.nth(1)?)?))
+        let (group, rest) = cause.strip_prefix(prefix)?.split_once(':')?;
+        let (when, level) = rest.rsplit_once(':')?;
+        Some(ToldGroup { group: group.parse().ok()?, when: when.to_owned(), level: Level::parse(level)? })
     };
     Ok(causes.iter().filter_map(parse).collect())
 }

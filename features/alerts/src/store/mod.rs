@@ -17,6 +17,7 @@ pub mod recipients;
 pub mod rule_table;
 pub mod rules;
 pub mod summary;
+mod widespread;
 
 pub use evaluate::{evaluate_rule, postpone_evaluation};
 

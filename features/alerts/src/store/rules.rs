@@ -28,6 +28,8 @@ words! {
         FrequentGroup = "frequent_group",
         /// A bug with many more reports in an hour than in the same hour of the days before.
         GrowingGroup = "growing_group",
+        /// A bug that hits too many sessions of a version.
+        WidespreadGroup = "widespread_group",
         /// A figure of an app beyond a threshold, or worse than before.
         Figure = "figure",
         /// A time of the day: what happened since the last one.
@@ -46,18 +48,18 @@ impl AlertCondition {
             | AlertCondition::Figure
             | AlertCondition::Summary => 0.0,
             AlertCondition::Spike | AlertCondition::GrowingGroup => 3.0,
-            AlertCondition::FrequentGroup => 0.5,
+            AlertCondition::FrequentGroup | AlertCondition::WidespreadGroup => 0.5,
             AlertCondition::MissingSymbols => 1.0,
             AlertCondition::CrashFree => 99.0,
         }
     }
 
-    /// Returns the reports that a group has in an hour at least, if the condition is about such groups.
+    /// Returns the reports that a group has at least, in an hour or in a version, if the condition is about such groups.
     #[must_use]
     pub fn usual_least_reports(self) -> Option<u32> {
         match self {
             AlertCondition::FrequentGroup => Some(100),
-            AlertCondition::GrowingGroup => Some(20),
+            AlertCondition::GrowingGroup | AlertCondition::WidespreadGroup => Some(20),
             _ => None,
         }
     }
@@ -205,17 +207,19 @@ pub struct NewAlertRule {
     /// The only app (bundle identifier) that the rule watches; all apps if absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group`, `figure` or
-    /// `summary`.
+    /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group`,
+    /// `widespread_group`, `figure` or `summary`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait
     /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99. Of `frequent_group`:
     /// the share of an hour's sessions that a group hits, in per cent; 0.5. Of `growing_group`: how many times the reports of the
-    /// same hour of the days before; 3. Of `figure`: its
+    /// same hour of the days before; 3. Of `widespread_group`: the share of a version's sessions in seven days that a group hits, in
+    /// per cent; 0.5. Of `figure`: its
     /// bound in the figure's unit, 0 to 1 for shares, or its burn rate; needed unless it is compared with what was before.
     pub threshold: Option<f64>,
-    /// Of `frequent_group` and `growing_group`: reports that a group has in the hour at least; 100 and 20 if absent.
+    /// Of `frequent_group` and `growing_group`: reports that a group has in the hour at least; 100 and 20 if absent. Of
+    /// `widespread_group`: those that it has in the version; 20.
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub least_reports: Option<u32>,
     /// The figure that a rule with the condition `figure` watches. Such a rule has an app.
@@ -442,7 +446,7 @@ pub(super) struct DueRule {
     pub id: AlertRuleId,
     pub app: Option<String>,
     pub threshold: f64,
-    /// The reports that a group has in an hour at least; 0 for other conditions.
+    /// The reports that a group has at least, in an hour or in a version; 0 for other conditions.
     pub least_reports: i32,
     pub created_at: OffsetDateTime,
     /// The minutes until a second receiver gets a firing, if the rule has one.

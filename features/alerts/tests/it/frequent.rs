@@ -133,3 +133,69 @@ async fn a_group_that_grows_is_compared_with_the_same_hour_of_the_days_before() 
     let detail = event_column(&database, &rule, "detail").await.remove(0);
     assert!(detail.ends_with("The same hour of the 7 days before had 40.0."), "{detail}");
 }
+
+/// Counts reports of a group in a version, today: folded.
+async fn add_version_reports(database: &TestDatabase, number: u8, version: &str, day: i64, reports: i64) {
+    let row = format!(
+        "INSERT INTO group_breakdowns (tenant, group_id, dimension, value, day, reports)
+         VALUES ('acme', '{}', 'version', '{version}', (to_timestamp({}) AT TIME ZONE 'UTC')::date, {reports})",
+        id(number),
+        (start() - Duration::days(day)).unix_timestamp()
+    );
+    database.execute(&row).await;
+}
+
+async fn add_version_sessions(database: &TestDatabase, version: &str, day: i64, sessions: i64) {
+    let row = format!(
+        "INSERT INTO session_days (tenant, app, version, day, sessions, crashed, squares, installations,
+                                   crashed_installations, users, crashed_users)
+         VALUES ('acme', 'shop', '{version}', (to_timestamp({}) AT TIME ZONE 'UTC')::date, {sessions}, 0, {sessions}, '', '', '', '')",
+        (start() - Duration::days(day)).unix_timestamp()
+    );
+    database.execute(&row).await;
+}
+
+#[tokio::test]
+async fn a_group_that_hits_many_sessions_of_a_version_is_told_once_for_each_version() {
+    let database = TestDatabase::new(&[ALERT_HOOK, HEALTH_HOOK]).await;
+    let rule = made(&database, &new_rule(AlertCondition::WidespreadGroup)).await;
+    assert_eq!((rule.threshold, rule.least_reports), (0.5, Some(20)));
+    database.execute("UPDATE alert_rules SET created_at = created_at - interval '30 days'").await;
+    for (number, target) in [(1, None), (2, None), (3, Some(1)), (4, None)] {
+        add_group(&database, number, target).await;
+    }
+    database.execute(&format!("UPDATE groups SET status = 'resolved' WHERE id = '{}'", id(4))).await;
+    for (version, day, sessions) in
+        [("2.0", 0, 5_000), ("2.0", 6, 15_000), ("2.0", 7, 900_000), ("1.9", 0, 20_000), ("0.1", 0, 99)]
+    {
+        add_version_sessions(&database, version, day, sessions).await;
+    }
+    // What is merged counts for its target. The second group has too few, the fourth is resolved, and 0.1 has few sessions.
+    for (number, version, day, reports) in [
+        (1, "2.0", 0, 60),
+        (3, "2.0", 6, 50),
+        (1, "2.0", 7, 9_000),
+        (1, "1.9", 0, 99),
+        (1, "0.1", 0, 90),
+        (2, "2.0", 0, 99),
+        (4, "2.0", 0, 5_000),
+    ] {
+        add_version_reports(&database, number, version, day, reports).await;
+    }
+    assert_eq!(evaluate_now(&database, &rule).await, 1);
+    let headline = ["bug 1: 0.55 % of the sessions of shop 2.0"];
+    assert_eq!(event_column(&database, &rule, "headline").await, headline);
+    let detail = "Cart::total. 110 reports in 20000 sessions of the last 7 days; the rule asks for 0.5 %.";
+    assert_eq!(event_column(&database, &rule, "detail").await, [detail]);
+    database.wait(Duration::minutes(5));
+    add_version_reports(&database, 3, "2.0", 0, 100).await;
+    add_version_reports(&database, 3, "1.9", 0, 1).await;
+    assert_eq!(
+        evaluate_now(&database, &rule).await,
+        1,
+        "another version, and not twice the share in the first one"
+    );
+    database.wait(Duration::minutes(5));
+    add_version_reports(&database, 3, "2.0", 1, 10).await;
+    assert_eq!(evaluate_now(&database, &rule).await, 1, "twice the share");
+}
