@@ -117,6 +117,12 @@ fn is_outage_state(code: &str) -> bool {
     matches!(code, "25006" | "3D000") || ["28", "53", "57P", "58"].iter().any(|class| code.starts_with(class))
 }
 
+/// Returns true for an SQLSTATE of a server that serves again without a change of the settings: `08` loses the connection,
+/// `53` lacks disk, memory or connections, `57P01` to `57P03` starts or stops.
+fn is_passing_state(code: &str) -> bool {
+    matches!(code, "57P01" | "57P02" | "57P03") || code.starts_with("08") || code.starts_with("53")
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -168,13 +174,14 @@ impl StoreError {
         }
     }
 
-    /// Returns true if the server cannot be reached, or starts or stops: a start waits for it.
+    /// Returns true if the server cannot be reached, starts or stops, or has no disk space, memory or connection left: a start
+    /// waits for it.
     #[must_use]
     pub fn is_connection(&self) -> bool {
         match self {
-            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
-                matches!(code.as_ref(), "53300" | "57P01" | "57P02" | "57P03") || code.starts_with("08")
-            }),
+            StoreError::Database(sqlx::Error::Database(error)) => {
+                error.code().is_some_and(|code| is_passing_state(&code))
+            }
             StoreError::Database(error) => matches!(
                 error,
                 sqlx::Error::Io(_)
@@ -231,6 +238,16 @@ impl StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_waits_for_a_server_that_lacks_disk_and_not_for_other_settings() {
+        for state in ["08006", "53100", "53200", "53300", "57P01", "57P03"] {
+            assert!(is_passing_state(state), "{state}");
+        }
+        for state in ["25006", "28P01", "3D000", "42501", "57014"] {
+            assert!(!is_passing_state(state), "{state}");
+        }
+    }
 
     #[test]
     fn states_of_an_outage_are_no_faults_of_a_statement() {
