@@ -1,7 +1,5 @@
-"""The clock of the month, for the programs of the product and PostgreSQL: they are moved by an offset from the real time.
-
-The month ends at the real time. Kafka and the driver stay there: Kafka refuses records from more than an hour ahead, and
-keeps those of the past.
+"""The clock of the month, for the programs of the product and its servers: they are moved by an offset from the real time. The month ends at
+the real time, at which the driver, object storage's proxy and Prometheus stay.
 """
 
 import struct

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Callable
 
-from faults import (bad_object_storage, broker_away, database_failover, full_builder_disks, full_database_disk, killed_services,
+from faults import (bad_object_storage, broker_away, database_failover, flood, full_builder_disks, full_database_disk, killed_services,
                     silent_database)
 from operations import back_up, restart, restore, rolling_update
-from privacy import delete_tenant, erase_person, leaked_key
+from people import people_change_groups, people_join, people_leave
+from privacy import delete_tenant, erase_person, leaked_key, limit_retention
+from rotation import rotate_secrets
 from releases import bad_release, first_releases, fixed_release, late_dsyms, uploads_of_clients
 
 # Their windows are hours or days, so that they go on once they have begun.
@@ -31,17 +33,23 @@ class Event:
 
 EVENTS = [
     Event(first_releases, 0, 0, may=STARTS),
+    Event(limit_retention, 0, 0),
+    Event(people_join, 2, 1),
     Event(bad_release, 4, 1),
     Event(killed_services, 6, 1, must={"UnslideStartsAgainAndAgain"}, may=STARTS | LASTING),
     Event(late_dsyms, 8, 2),
     Event(silent_database, 9, 2, must=AWAY, may=STARTS | LASTING),
     Event(uploads_of_clients, 10, 2),
+    Event(people_change_groups, 11, 2),
     Event(back_up, 12, 2),
     Event(fixed_release, 12, 3),
     Event(bad_object_storage, 13, 3, must=AWAY, may={"UnslideSymbolsCanNotBeFetched", "UnslideObjectsRefused", "UnslideNotReady"} | LASTING),
     Event(erase_person, 14, 3),
     Event(broker_away, 16, 3, must=AWAY, may=STARTS | LASTING),
     Event(leaked_key, 17, 3),
+    Event(people_leave, 19, 3),
+    Event(rotate_secrets, 19, 3, may=STARTS | LASTING),
+    Event(flood, 18, 4, may=LASTING | {"UnslideReportsWait", "UnslideInputWaits"}),
     Event(full_builder_disks, 18, 4, may=STARTS | LASTING | {"UnslideJobsStall"}),
     Event(restore, 20, 4, may=STARTS | LASTING),
     Event(database_failover, 21, 4, must=AWAY, may=STARTS | LASTING),

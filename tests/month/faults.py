@@ -1,5 +1,6 @@
 """Faults of servers and services, each for a bounded time while reports come."""
 
+import json
 import random
 import signal
 import threading
@@ -12,6 +13,8 @@ from servers import Disk, Failed
 from product import SERVICES
 
 BUILDER_DISK_MEGABYTES = 64
+# The flood takes five minutes at this rate.
+FLOOD_RATE, FLOOD_BATCHES = 2, 12
 
 
 class Load:
@@ -86,13 +89,34 @@ def expect_accepted(batches, when):
         raise Failed(f"no report of an app was accepted {when}")
 
 
+def flood(month):
+    """A tenant sends far above its rate with a public key. It waits for itself, and no other tenant waits for it."""
+    noisy, quiet = month.tenants["south"], month.tenants["north"]
+    build, other = (month.builds[month.apps[tenant.slug][0]][-1] for tenant in (noisy, quiet))
+    month.settle()
+    month.product.run("tenant", "limits", "south", "--units-per-second", str(FLOOD_RATE))
+    try:
+        for _ in range(FLOOD_BATCHES):
+            noisy.send_as_app(json.dumps(senders.make(month, noisy, build, 50)).encode())
+        for _ in range(5):
+            senders.send_lines(month, quiet, other)
+            month.wait_until("a tenant's reports are stored during another one's flood", lambda: not month.kept(quiet) - quiet.listed())
+        if not month.kept(noisy) - noisy.listed():
+            raise Failed("a flood far above the tenant's rate was stored at once")
+    finally:
+        month.product.run("tenant", "limits", "south", "--units-per-second", "0")
+    month.settle()
+
+
 def full_database_disk(month):
     """No byte can be written to the database's disk for a while."""
     postgres = month.product.postgres
     with Load(month):
-        postgres.disk.fill()
-        time.sleep(20)
-        postgres.disk.empty()
+        try:
+            postgres.disk.fill()
+            time.sleep(20)
+        finally:
+            postgres.disk.empty()
         if postgres.process.poll() is not None:
             postgres.start()
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,13 +12,14 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
+import people
 import plants
 import senders
 from clock import Clock
 from events import EVENTS
 from monitor import LockWatcher, Prometheus
 from promises import PROMISES
-from servers import Failed, own_folder
+from servers import TOP, Failed, own_folder
 from world import World
 
 WHOLE_DAYS, SHORT_DAYS = 30, 6
@@ -44,6 +46,8 @@ class Month(World):
         super().begin()
         self.prometheus.start()
         self.locks = LockWatcher(self.product.postgres)
+        if self.days > 1 and (not self.only or people.people_join.__name__ in self.only):
+            people.begin(self)
 
     def step(self, name, function):
         """Runs an event or a part of the day. A broken one is noted, and the month goes on."""
@@ -101,6 +105,16 @@ class Month(World):
                 print(f"| {name} | {self.memory[1].get(name, 0) // 1024} | {self.memory[-1][name] // 1024} |")
 
 
+def find_program(text: str) -> Path:
+    """Returns a program, or builds the one of a commit."""
+    if Path(text).is_file():
+        return Path(text)
+    ran = subprocess.run([TOP / "scripts/build-commit", text], stdout=subprocess.PIPE, text=True)
+    if ran.returncode != 0:
+        raise argparse.ArgumentTypeError(f"{text} is neither a program nor a commit that builds")
+    return Path(ran.stdout.strip())
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/month", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
@@ -108,7 +122,7 @@ def parse():
     parser.add_argument("--keep", action="store_true", help="keep the folder with data and logs")
     parser.add_argument("--postgres", choices=["oldest", "newest"], help="the version; without it an even seed takes the oldest")
     parser.add_argument("--only", metavar="EVENT,…", help="two days: these events on the second, such as back_up,restore")
-    parser.add_argument("--upgrade-from", type=Path, metavar="BINARY", help="begin with an older program, and update it under load")
+    parser.add_argument("--upgrade-from", type=find_program, metavar="PROGRAM|COMMIT", help="begin with an older program, and update it under load")
     names = ["all", *(plant.__name__.replace("_", "-") for plant in plants.PLANTS)]
     parser.add_argument("--plant", choices=names, help="plant a fault, or all, and show that the promise breaks")
     return parser.parse_args()
@@ -116,6 +130,8 @@ def parse():
 
 def main():
     arguments = parse()
+    # So that its processes end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if os.geteuid() != 0:
         sys.exit("month: needs root, to run the services as a user without rights")
     folder = own_folder(Path(tempfile.mkdtemp(prefix="unslide-month.", dir=os.environ.get("TMPDIR", "/var/tmp"))))

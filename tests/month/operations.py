@@ -7,8 +7,9 @@ from pathlib import Path
 
 import releases
 from faults import Load
+from keys import renew_keys
 from product import SERVICES
-from servers import NOBODY, Failed, TOP
+from servers import NOBODY, WAIT_SECONDS, Failed, TOP
 
 
 def dump_programs(major: int) -> Path | None:
@@ -21,7 +22,7 @@ def dump_programs(major: int) -> Path | None:
 
 def run(month, *command, path=None):
     environment = os.environ | ({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT_SECONDS)
     if ran.returncode != 0:
         raise Failed(f"{command[0]}: {ran.stdout[-400:]}{ran.stderr[-400:]}")
     return ran.stdout
@@ -43,7 +44,7 @@ def copy_files(postgres, backup):
     script = (f"SELECT pg_backup_start('month', true);\n\\! cp -a {postgres.data} {backup} 2>/dev/null\n"
               f"\\o {label}\nSELECT labelfile FROM pg_backup_stop(false);\n")
     ran = subprocess.run(["psql", postgres.url("postgres"), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align"], input=script,
-                         capture_output=True, text=True, timeout=300)
+                         capture_output=True, text=True, timeout=WAIT_SECONDS)
     if ran.returncode != 0 or not label.stat().st_size:
         raise Failed(f"the backup failed: {ran.stderr}")
     shutil.rmtree(backup / "pg_wal")
@@ -67,9 +68,13 @@ def restore(month):
         shutil.rmtree(product.postgres.data)
         subprocess.run(["cp", "-a", month.backup, product.postgres.data], check=True)
         product.postgres.start()
-    product.run("migrate", user="postgres")
+    product.postgres.make_login(product.login)
+    product.run("migrate")
     for kind in ("builder", "indexer", "api"):
         product.start([name for name in SERVICES if SERVICES[name] == kind])
+    # Step 5: keys that were made since are missing, and those that were revoked are valid again.
+    for tenant in month.tenants.values():
+        renew_keys(month, tenant)
     # Step 4: symbols without a row are uploaded again, and files without a row deleted.
     for tenant in month.tenants.values():
         for app in month.apps[tenant.slug]:
@@ -103,10 +108,15 @@ def rolling_update(month):
         product.program = product.install(product.next_program, "unslide-next")
         product.next_program = None
     with Load(month):
-        product.run("migrate", "--topics", user="postgres")
-        for name in SERVICES:
-            product.stop_service(name)
-            product.start([name])
+        product.run("migrate", "--topics")
+        replace_services(month)
+
+
+def replace_services(month):
+    """Replaces each service by one with the program and the secrets of now, one after another."""
+    for name in SERVICES:
+        month.product.stop_service(name)
+        month.product.start([name])
 
 
 def restart(month):

@@ -5,9 +5,11 @@ import threading
 import time
 from contextlib import contextmanager
 
+import people
 import privacy
 import promises
 from events import LASTING
+from servers import WAIT_SECONDS
 
 
 @contextmanager
@@ -93,6 +95,24 @@ def doubled_outcome(month):
 
 
 @contextmanager
+def report_beyond_retention(month):
+    """A report is kept for a day longer than its tenant wants."""
+    month.kept_days["south"], month.patience = -1, 20
+    yield
+    del month.kept_days["south"]
+    month.patience = WAIT_SECONDS
+
+
+@contextmanager
+def person_who_signs_in(month):
+    """A person who left still has an account."""
+    people.people_join(month)
+    month.left.append(("kim", None))
+    yield
+    month.left.clear()
+
+
+@contextmanager
 def ended_service(month):
     """A service ends by itself."""
     month.product.services["symbolizer-2"].kill()
@@ -146,6 +166,7 @@ PLANTS = {
     lost_record: promises.stored_once, doubled_count: promises.figures_agree,
     marker_in_table: promises.nothing_of_the_erased, marker_in_log: promises.nothing_of_the_erased,
     marker_in_object: promises.nothing_of_the_erased, migration_that_locks: promises.nothing_blocked,
+    report_beyond_retention: promises.retention_holds, person_who_signs_in: promises.who_left_is_out,
     ended_service: promises.nothing_ended, lost_object: promises.servers_agree,
     silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit, doubled_outcome: promises.audited,
 }

@@ -1,5 +1,6 @@
 """The product's services in the month: one process each, with the environment that deploy/kubernetes gives them."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,11 +8,12 @@ import time
 import urllib.request
 from pathlib import Path
 
-from servers import AS_NOBODY, Failed, Kafka, ObjectStorage, Postgres, TOP, free_port, newest_servers, oldest_postgres, own_folder
+import security
+from people import Keycloak
+from servers import AS_NOBODY, WAIT_SECONDS, Failed, Kafka, ObjectStorage, Postgres, TOP, free_port, newest_servers, oldest_postgres, own_folder
 
 SERVICES = {"api": "api", "symbolizer-1": "symbolizer", "symbolizer-2": "symbolizer", "indexer-1": "indexer", "indexer-2": "indexer",
             "builder-1": "builder", "builder-2": "builder"}
-READY_SECONDS = 90
 
 
 class Product:
@@ -20,9 +22,15 @@ class Product:
         self.program = self.install(program, "unslide")
         environment = self.environment()
         binaries = oldest_postgres() if is_oldest else newest_servers() / "postgres"
-        self.postgres = Postgres(folder, binaries, environment)
-        self.kafka = Kafka(folder, environment)
+        self.login = security.Login()
+        self.authority = security.Authority(folder / "authority-1", environment)
+        self.authorities = folder / "authorities.pem"
+        self.trust(self.authority)
+        self.postgres = Postgres(folder, binaries, environment, self.authority)
+        self.kafka = Kafka(folder, environment, self.authority)
         self.objects = ObjectStorage(folder, Path(os.environ["UNSLIDE_S3_BIN"]), environment)
+        self.keycloak = Keycloak(folder, environment)
+        self.objects.set_keys(self.login)
         self.config = folder / "unslide.toml"
         shutil.copy(TOP / "deploy/kubernetes/shared/unslide.toml", self.config)
         self.admin_ports = {name: free_port() for name in SERVICES}
@@ -42,20 +50,37 @@ class Product:
     def environment(self, **more: str) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder)} | self.clock.environment() | more
 
-    def settings(self, user: str) -> dict[str, str]:
-        """Returns what Kubernetes' Secrets have, and what one broker asks for."""
-        return self.objects.settings | {
-            "UNSLIDE_CONFIG": str(self.config), "UNSLIDE_KAFKA__BOOTSTRAP": self.kafka.bootstrap, "UNSLIDE_OBJECTS__PATH_STYLE": "true",
+    def settings(self, kind: str) -> dict[str, str]:
+        """Returns what Kubernetes' Secrets have for a service or a command, and what one broker asks for."""
+        login, kafka = self.login, self.kafka.client(self.login, kind, self.authorities)
+        url = self.postgres.url(login.database, None, login.password, f"?sslmode=verify-full&sslrootcert={self.authorities}")
+        return self.objects.settings(login) | {
+            "UNSLIDE_CONFIG": str(self.config), "UNSLIDE_OBJECTS__PATH_STYLE": "true",
+            "UNSLIDE_KAFKA__BOOTSTRAP": kafka["bootstrap.servers"], "UNSLIDE_KAFKA__SECURITY__PROTOCOL": kafka["security.protocol"],
+            "UNSLIDE_KAFKA__SECURITY__MECHANISM": kafka["sasl.mechanism"], "UNSLIDE_KAFKA__SECURITY__USERNAME": kafka["sasl.username"],
+            "UNSLIDE_KAFKA__SECURITY__PASSWORD": kafka["sasl.password"], "UNSLIDE_KAFKA__SECURITY__CA": kafka["ssl.ca.location"],
+            "UNSLIDE_API__SIGN_IN__NETWORKS": '["127.0.0.0/8"]', "UNSLIDE_API__SIGN_IN__PORTS": f"[{self.keycloak.port}]",
             "UNSLIDE_KAFKA__REPLICATION_FACTOR": "1", "UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS": "1",
             "UNSLIDE_KAFKA__PARTITIONS__INPUT": "4", "UNSLIDE_KAFKA__PARTITIONS__OUTPUT": "4",
-            "UNSLIDE_POSTGRES__URL": self.postgres.url(user)}
+            "UNSLIDE_POSTGRES__URL": self.postgres.url("postgres") if kind == "migrate" else url}
+
+    def trust(self, *authorities: security.Authority):
+        """Sets the authorities that services trust from their next start."""
+        self.authorities.write_text("".join(authority.text("ca.pem") for authority in authorities))
 
     def begin(self):
-        """Makes the database, the topics and the services' login, as an operator does before the first start."""
+        """Makes the database, the logins and the topics, as an operator does before the first start."""
         self.start_servers()
         self.postgres.ask("CREATE DATABASE unslide", "postgres")
-        self.run("migrate", "--topics", user="postgres")
-        self.postgres.ask("CREATE ROLE unslide LOGIN IN ROLE unslide_service")
+        self.postgres.ask("CREATE ROLE unslide_service NOLOGIN NOBYPASSRLS")
+        self.postgres.make_login(self.login)
+        self.make_kafka_users(self.login)
+        self.run("migrate", "--topics")
+
+    def make_kafka_users(self, login: security.Login):
+        principals = [word for name in security.LOGINS for word in ("--principal", f"{name}=User:{login.kafka_user(name)}")]
+        rights = [right for right in json.loads(self.run("migrate", "--acls", "--json", *principals).stdout) if right["login"] in security.LOGINS]
+        security.make_kafka_users(self.kafka.bootstrap, login, rights)
 
     def start_servers(self):
         for server in (self.postgres, self.kafka, self.objects):
@@ -73,7 +98,7 @@ class Product:
 
     def start_service(self, name: str):
         kind, data = SERVICES[name], own_folder(self.folder / f"data-{name}")
-        environment = self.environment(**self.settings("unslide"), UNSLIDE_ADMIN__LISTEN=f"127.0.0.1:{self.admin_ports[name]}",
+        environment = self.environment(**self.settings(kind), UNSLIDE_ADMIN__LISTEN=f"127.0.0.1:{self.admin_ports[name]}",
                                        UNSLIDE_PROCESS__DATA_DIR=str(data), UNSLIDE_API__LISTEN=f"127.0.0.1:{self.api_port}",
                                        POD_NAME=name, HOSTNAME=name)
         if kind == "symbolizer":
@@ -82,14 +107,14 @@ class Product:
             self.services[name] = subprocess.Popen([self.program, kind], env=environment, stdout=log, stderr=log, cwd=self.folder, **AS_NOBODY)
 
     def wait_ready(self, name: str):
-        end = time.monotonic() + READY_SECONDS
+        end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end and self.services[name].poll() is None:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_ports[name]}/readyz", timeout=5):
                     return
             except OSError:
                 time.sleep(0.3)
-        raise Failed(f"{name} is not ready after {READY_SECONDS} s; its log is {self.folder}/{name}.log")
+        raise Failed(f"{name} is not ready after {WAIT_SECONDS} s; its log is {self.folder}/{name}.log")
 
     def kill_service(self, name: str):
         process = self.services.pop(name)
@@ -99,7 +124,7 @@ class Product:
     def stop_service(self, name: str):
         process = self.services.pop(name)
         process.terminate()
-        process.wait(timeout=90)
+        process.wait(timeout=WAIT_SECONDS)
 
     def stop(self):
         for process in self.services.values():
@@ -107,10 +132,11 @@ class Product:
         for name in list(self.services):
             self.stop_service(name)
 
-    def run(self, *arguments: str, user="unslide", check=True, **more: str) -> subprocess.CompletedProcess:
-        """Runs a command of an operator at the clock of the month."""
-        ran = subprocess.run([self.program, *arguments], env=self.environment(**self.settings(user), **more), capture_output=True, text=True,
-                             cwd=self.folder, timeout=600, **AS_NOBODY)
+    def run(self, *arguments: str, check=True, **more: str) -> subprocess.CompletedProcess:
+        """Runs a command of an operator at the clock of the month, with the login that it needs."""
+        login = arguments[0] if arguments[0] in ("migrate", "audit") else "api"
+        ran = subprocess.run([self.program, *arguments], env=self.environment(**self.settings(login) | more), capture_output=True, text=True,
+                             cwd=self.folder, timeout=WAIT_SECONDS, **AS_NOBODY)
         if check and ran.returncode != 0:
             raise Failed(f"`unslide {' '.join(arguments)}` ended with {ran.returncode}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
         return ran
@@ -119,7 +145,7 @@ class Product:
         return self.postgres.ask(statement).stdout.strip()
 
     def processes(self) -> dict[str, subprocess.Popen]:
-        servers = {"postgres": self.postgres.process, "kafka": self.kafka.process, "s3": self.objects.process}
+        servers = {"postgres": self.postgres.process, "kafka": self.kafka.process, "s3": self.objects.process, "keycloak": self.keycloak.process}
         return self.services | {name: process for name, process in servers.items() if process}
 
     def dead(self) -> list[str]:

@@ -3,16 +3,29 @@
 import re
 import subprocess
 
+import people
 from events import LASTING
 from world import PEOPLE
+
+
+def retention_holds(month):
+    """No report is listed that is older than its tenant keeps."""
+    tenants = [tenant for tenant in month.tenants.values() if month.kept(tenant) < set(tenant.reports)]
+    if tenants:
+        # An indexer looks when it starts, and then every ten minutes.
+        month.product.stop_service("indexer-1")
+        month.product.start(["indexer-1"])
+    for tenant in tenants:
+        month.wait_until(f"the days of {tenant.slug} that are over are gone", lambda: not (set(tenant.reports) - month.kept(tenant)) & tenant.listed())
 
 
 def stored_once(month):
     """Each report that was sent is listed once, and no other is."""
     for tenant in month.tenants.values():
         listed = [one["id"] for one in tenant.pages("/v1/reports")]
-        if sorted(listed) != sorted(tenant.reports):
-            lost, more = set(tenant.reports) - set(listed), set(listed) - set(tenant.reports)
+        kept = month.kept(tenant)
+        if sorted(listed) != sorted(kept):
+            lost, more = kept - set(listed), set(listed) - kept
             kinds = sorted({tenant.reports[id]["kind"] for id in lost})
             return (f"{tenant.slug}: {len(lost)} are missing {kinds}, {len(more)} are not known, "
                     f"{len(listed) - len(set(listed))} are doubled")
@@ -62,6 +75,17 @@ def nothing_of_the_erased(month):
     return f"object storage has {objects.stdout.splitlines()[0]}" if objects.stdout else None
 
 
+def who_left_is_out(month):
+    """Nobody who left signs in, or has a session."""
+    for person, browser in month.left:
+        at = people.driver(month)
+        if browser and at.is_signed_in(browser):
+            return f"{person} has a session"
+        if at.sign_in(person)[1] == 200:
+            return f"{person} signs in"
+    return None
+
+
 def nothing_ended(month):
     """No process ended by itself."""
     dead = month.product.dead()
@@ -94,4 +118,4 @@ def alerts_fit(month):
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
-            [stored_once, figures_agree, audited, nothing_of_the_erased, nothing_ended, servers_agree, nothing_blocked, alerts_fit]}
+            [retention_holds, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree, nothing_blocked, alerts_fit]}

@@ -17,8 +17,8 @@ def moment(month):
     return month.clock.now() - timedelta(seconds=month.seed.randrange(1, 3000))
 
 
-def note(tenant, build, id, person="", kind="kscrash"):
-    tenant.reports[id.lower()] = {"app": build.app, "version": build.version, "person": person, "kind": kind}
+def note(month, tenant, build, id, person="", kind="kscrash"):
+    tenant.reports[id.lower()] = {"app": build.app, "version": build.version, "person": person, "kind": kind, "on": month.clock.now().date()}
 
 
 def make(month, tenant, build, count, kind="kscrash"):
@@ -30,7 +30,7 @@ def make(month, tenant, build, count, kind="kscrash"):
             report = forms.javascript(build, month.seed, moment(month), person)
         else:
             report = reports.crash(build, month.seed, moment(month), person, month.seed.choice(build.bugs))
-        note(tenant, build, report["report"]["id"], person, kind)
+        note(month, tenant, build, report["report"]["id"], person, kind)
         made.append(report)
     return made
 
@@ -66,7 +66,7 @@ def send_by_gateway(month, tenant, build):
     """Writes records of the topic as a gateway does, with the clock of the month."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": month.product.kafka.bootstrap, "enable.idempotence": True})
+    producer = Producer(month.product.kafka.client(month.product.login, "gateway", month.product.authorities) | {"enable.idempotence": True})
     for one in make(month, tenant, build, OF_EACH_WAY):
         producer.produce("crash.reports", json.dumps(one).encode(), key=f"{tenant.slug}/{one['report']['id']}",
                          headers={"tenant": tenant.slug}, timestamp=int(month.clock.now().timestamp() * 1000))
@@ -78,7 +78,7 @@ def send_logs(month, tenant, build):
     """Sends Apple's logs, one a request. They have their ids in them."""
     for form in (forms.ips, forms.crash_text):
         id, log = form(build, month.seed, moment(month))
-        note(tenant, build, id, kind=form.__name__)
+        note(month, tenant, build, id, kind=form.__name__)
         post(tenant, log)
 
 
@@ -86,7 +86,7 @@ def send_metrickit(month, tenant, build):
     """Sends MetricKit's documents. Their ids are made from what they say, and the answer tells them."""
     for form in (forms.metrickit_26, forms.metrickit_27):
         for sent in post(tenant, form(build, month.seed, moment(month)))["reports"]:
-            note(tenant, build, sent["id"], kind=form.__name__)
+            note(month, tenant, build, sent["id"], kind=form.__name__)
 
 
 def post(tenant, body):

@@ -1,5 +1,6 @@
 """The servers of the month: PostgreSQL, Kafka and object storage, each of which can stop and start alone."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import security
 from proxy import Proxy
 
 TOP = Path(__file__).resolve().parents[2]
@@ -18,6 +20,8 @@ AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 CACHE = Path(os.environ.get("UNSLIDE_CACHE", "/var/cache/unslide"))
 # Memory for the database's folder, so that it can be full.
 DISK_MEGABYTES = 1500
+# Longer than anything takes on a busy machine: what has not come by then never does.
+WAIT_SECONDS = 900
 
 
 class Failed(Exception):
@@ -55,6 +59,12 @@ def oldest_postgres() -> Path:
     return folder
 
 
+def write_private(path: Path, text: str):
+    path.write_text(text)
+    os.chown(path, NOBODY, NOBODY)
+    path.chmod(0o600)
+
+
 class Disk:
     """A small file system in memory at a folder."""
 
@@ -64,12 +74,9 @@ class Disk:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755,uid={NOBODY},gid={NOBODY}", "tmpfs", path], check=True)
 
     def fill(self):
-        with open(self.filler, "wb") as file:
-            try:
-                while True:
-                    file.write(bytes(1 << 16))
-                    file.flush()
-            except OSError:
+        # What a buffer still has would fail again when the file is closed.
+        with open(self.filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(1 << 16)):
                 pass
 
     def empty(self):
@@ -81,23 +88,36 @@ class Disk:
 
 class Postgres:
     SETTINGS = ["unix_socket_directories=", "max_connections=200", "fsync=off", "max_wal_size=256MB", "jit=off", "huge_pages=off",
-                "max_parallel_workers_per_gather=0", "wal_level=replica", "max_wal_senders=2"]
+                "max_parallel_workers_per_gather=0", "wal_level=replica", "max_wal_senders=2", "ssl=on"]
+    # The superuser is the driver; services need a password and TLS.
+    ACCESS = "host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
 
-    def __init__(self, folder: Path, binaries: Path, environment: dict[str, str]):
+    def __init__(self, folder: Path, binaries: Path, environment: dict[str, str], authority: security.Authority):
         self.binaries, self.environment, self.log = binaries, environment, folder / "postgres.log"
         self.disk = Disk(folder / "postgres", DISK_MEGABYTES)
         self.data, self.port, self.database = self.disk.path / "data", free_port(), "unslide"
         self.process = None
+        self.certificates = own_folder(folder / "postgres-certificates")
+        self.use_certificate(authority)
         own_folder(self.data, 0o700)
         subprocess.run([binaries / "bin/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
                        check=True, capture_output=True, env=environment, cwd="/", **AS_NOBODY)
+        (self.data / "pg_hba.conf").write_text(self.ACCESS)
+
+    def use_certificate(self, authority: security.Authority):
+        """Uses a certificate of an authority for new connections."""
+        for name in ("postgres.pem", "postgres.key"):
+            write_private(self.certificates / name, authority.text(name))
+        if self.process:
+            self.process.send_signal(signal.SIGHUP)
 
     def start(self):
-        settings = [word for setting in self.SETTINGS for word in ("-c", setting)]
+        files = [f"ssl_cert_file={self.certificates}/postgres.pem", f"ssl_key_file={self.certificates}/postgres.key"]
+        settings = [word for setting in [*self.SETTINGS, *files] for word in ("-c", setting)]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([self.binaries / "bin/postgres", "-D", self.data, "-h", "127.0.0.1", "-p", str(self.port), *settings],
                                             env=self.environment, stdout=log, stderr=log, cwd="/", **AS_NOBODY)
-        for _ in range(300):
+        for _ in range(WAIT_SECONDS * 5):
             if self.ask("SELECT 1", "postgres", check=False).returncode == 0:
                 return
             if self.process.poll() is not None:
@@ -109,15 +129,19 @@ class Postgres:
         """Stops it. SIGINT ends sessions and stops cleanly; SIGQUIT is as sudden as the loss of its machine."""
         if self.process and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=WAIT_SECONDS)
 
-    def url(self, user: str, database=None) -> str:
-        return f"postgres://{user}:any@127.0.0.1:{self.port}/{database or self.database}"
+    def url(self, user: str, database=None, password="any", query="") -> str:
+        return f"postgres://{user}:{password}@127.0.0.1:{self.port}/{database or self.database}{query}"
+
+    def make_login(self, login: security.Login):
+        """Makes the services' login, as after a restore on a new server."""
+        self.ask(f"DROP ROLE IF EXISTS {login.database}; CREATE ROLE {login.database} LOGIN PASSWORD '{login.password}' IN ROLE unslide_service")
 
     def ask(self, statement: str, database=None, check=True) -> subprocess.CompletedProcess:
         """Runs a statement as superuser, without the clock of the month."""
         ran = subprocess.run(["psql", self.url("postgres", database), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1",
-                              "--command", statement], capture_output=True, text=True, timeout=120)
+                              "--command", statement], capture_output=True, text=True, timeout=WAIT_SECONDS)
         if check and ran.returncode != 0:
             raise Failed(f"psql: {ran.stderr}")
         return ran
@@ -135,19 +159,28 @@ class Postgres:
 
 
 class Kafka:
-    """One broker at the real time: it refuses records from more than an hour ahead, and keeps those of the past."""
+    """One broker. Who comes without TLS is its administrator. Services need a login, and have no right that was not given to them."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]):
+    def __init__(self, folder: Path, environment: dict[str, str], authority: security.Authority):
         self.folder, self.log = own_folder(folder / "kafka"), folder / "kafka.log"
-        self.environment = {name: value for name, value in environment.items() if name != "LD_PRELOAD"}
-        self.bootstrap, controller = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        self.environment = environment
+        self.bootstrap, self.secured, controller = (f"127.0.0.1:{free_port()}" for _ in range(3))
         self.process = None
+        keystore = self.write_keystore(authority)
         (self.folder / "server.properties").write_text(f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}
+listeners=PLAINTEXT://{self.bootstrap},SASL_SSL://{self.secured},CONTROLLER://{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.ssl.keystore.type=PEM
+listener.name.sasl_ssl.ssl.keystore.location={keystore}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 log.dirs=logs
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -160,7 +193,6 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 message.max.bytes=10485760
 log.cleaner.dedupe.buffer.size=8388608
-# By its clock, records of the month are old.
 log.retention.check.interval.ms=86400000
 """)
         self.command = ["java", "-Xms48m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{newest_servers()}/kafka/*"]
@@ -168,12 +200,25 @@ log.retention.check.interval.ms=86400000
         subprocess.run([*self.command, "kafka.tools.StorageTool", "format", "--cluster-id", own, "--config", "server.properties"],
                        check=True, capture_output=True, env=self.environment, cwd=self.folder, **AS_NOBODY)
 
+    def write_keystore(self, authority: security.Authority) -> Path:
+        keystore = self.folder / f"{authority.folder.name}.pem"
+        write_private(keystore, authority.text("kafka.key") + authority.text("kafka.pem"))
+        return keystore
+
+    def use_certificate(self, authority: security.Authority):
+        security.change_kafka_certificate(self.bootstrap, self.write_keystore(authority))
+
+    def client(self, login: security.Login, name: str, authorities: Path) -> dict[str, str]:
+        """Returns the settings of a client with a login."""
+        return {"bootstrap.servers": self.secured, "security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": login.kafka_user(name), "sasl.password": login.password, "ssl.ca.location": str(authorities)}
+
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*self.command, "kafka.Kafka", "server.properties"], env=self.environment, stdout=log, stderr=log,
                                             cwd=self.folder, **AS_NOBODY)
         host, port = self.bootstrap.split(":")
-        for _ in range(450):
+        for _ in range(WAIT_SECONDS * 5):
             with socket.socket() as probe:
                 if probe.connect_ex((host, int(port))) == 0:
                     return
@@ -185,7 +230,7 @@ log.retention.check.interval.ms=86400000
     def stop(self):
         if self.process and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=WAIT_SECONDS)
 
 
 class ObjectStorage:
@@ -196,21 +241,26 @@ class ObjectStorage:
         self.program = folder / "unslide-s3"
         shutil.copy(program, self.program)
         self.process = self.proxy = None
-        self.settings: dict[str, str] = {}
+        self.endpoint = ""
+
+    def set_keys(self, *logins: security.Login):
+        """Sets the access keys that are valid from the next start."""
+        write_private(self.folder / "s3-credentials", "".join(f"{login.access_key} {login.secret_key}\n" for login in logins))
+
+    def settings(self, login: security.Login) -> dict[str, str]:
+        return {"UNSLIDE_OBJECTS__ENDPOINT": self.endpoint, "UNSLIDE_OBJECTS__ACCESS_KEY": login.access_key,
+                "UNSLIDE_OBJECTS__SECRET_KEY": login.secret_key}
 
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([self.program, self.folder, "unslide"], env=self.environment, stdout=subprocess.PIPE, stderr=log,
                                             text=True, cwd="/", **AS_NOBODY)
-        for _ in range(3):
-            name, _, value = self.process.stdout.readline().strip().partition("=")
-            self.settings[name] = value
-        endpoint = self.settings.get("UNSLIDE_OBJECTS__ENDPOINT")
+        endpoint = self.process.stdout.readline().strip().partition("=")[2]
         if not endpoint:
             raise Failed(f"object storage did not start; its log is {self.log}")
         host, port = endpoint.removeprefix("http://").split(":")
         self.proxy = self.proxy or Proxy((host, int(port)))
-        self.settings["UNSLIDE_OBJECTS__ENDPOINT"] = self.proxy.url
+        self.endpoint = self.proxy.url
 
     def stop(self):
         if self.process and self.process.poll() is None:

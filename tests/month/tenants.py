@@ -26,9 +26,9 @@ def send(request: urllib.request.Request, timeout=90):
 
 
 class Tenant:
-    def __init__(self, slug: str, base: str, key: str):
-        self.slug, self.base, self.key = slug, base, key
-        # By report id: app, version, person, kind.
+    def __init__(self, slug: str, base: str):
+        self.slug, self.base, self.key = slug, base, ""
+        # By report id: app, version, person, kind, day.
         self.reports: dict[str, dict] = {}
         self.erased: set[str] = set()
         self.public_key = self.other_public_key = None
@@ -49,6 +49,9 @@ class Tenant:
         """Sends reports as an app does, with a public key in the path."""
         path = f"{self.base}/i/{key or self.public_key}"
         return send(urllib.request.Request(path, data=body, headers={"content-type": content_type, "accept": "application/json"}, method="POST"))
+
+    def listed(self) -> set[str]:
+        return {one["id"] for one in self.pages("/v1/reports")}
 
     def pages(self, path: str, limit=200):
         """Yields the items of all pages of a list."""

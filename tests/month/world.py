@@ -1,17 +1,17 @@
 """Tenants, what they were sent, and the product that holds it."""
 
 import random
-import re
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import senders
+from keys import renew_keys
 from product import Product
-from servers import Failed
+from servers import WAIT_SECONDS, Failed
 from tenants import Tenant
 
 PEOPLE = 25
-SCOPES = "symbols:write,symbols:read,reports:write,reports:read,tenant:admin"
 
 
 class World:
@@ -23,7 +23,10 @@ class World:
         self.seed = random.Random(seed)
         self.product = Product(folder, program, clock, is_oldest)
         self.builds = {app: [] for names in apps.values() for app in names}
-        self.tenants, self.deleted, self.repeat_after_restore = {}, [], []
+        self.tenants, self.deleted, self.repeat_after_restore, self.left = {}, [], [], []
+        # Days that reports are kept, of tenants with a limit.
+        self.kept_days = {}
+        self.patience = WAIT_SECONDS
 
     def begin(self):
         """Starts everything, and makes the tenants with a key each for everything and for apps."""
@@ -31,9 +34,8 @@ class World:
         self.product.start()
         for slug, apps in self.apps.items():
             self.product.run("tenant", "create", slug)
-            made = self.product.run("key", "create", "--tenant", slug, "--name", "all", "--scope", SCOPES)
-            tenant = self.tenants[slug] = Tenant(slug, self.product.api_url(), re.search(r"unslide_\S+", made.stdout)[0])
-            tenant.public_key = tenant.request("POST", "/v1/public-keys", body={"name": "apps", "apps": apps})["key"]
+            tenant = self.tenants[slug] = Tenant(slug, self.product.api_url())
+            renew_keys(self, tenant)
             tenant.other_public_key = tenant.request("POST", "/v1/public-keys", body={"name": "other", "apps": apps})
 
     def people(self, tenant):
@@ -44,17 +46,23 @@ class World:
         tenant, (app, *_) = next((self.tenants[slug], apps) for slug, apps in self.apps.items())
         senders.send_lines(self, tenant, self.builds[app][-1])
 
-    def wait_until(self, what, condition, seconds=120):
+    def wait_until(self, what, condition):
         """Waits for a promise. Its condition returns something true once it holds."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self.patience
         while time.monotonic() < end:
             if condition():
                 return
             time.sleep(1)
-        raise Failed(f"after {seconds} s it does not hold that {what}")
+        raise Failed(f"after {self.patience} s it does not hold that {what}")
 
     def settle(self):
         """Waits until each report that was sent is stored."""
         for tenant in self.tenants.values():
-            self.wait_until(f"all reports of {tenant.slug} are stored",
-                            lambda: not set(tenant.reports) - {one["id"] for one in tenant.pages("/v1/reports")})
+            self.wait_until(f"all reports of {tenant.slug} are stored", lambda: not self.kept(tenant) - tenant.listed())
+
+    def kept(self, tenant) -> set[str]:
+        """Returns the reports of a tenant that are within its retention."""
+        if tenant.slug not in self.kept_days:
+            return set(tenant.reports)
+        first = self.clock.now().date() - timedelta(days=self.kept_days[tenant.slug])
+        return {id for id, one in tenant.reports.items() if one["on"] >= first}

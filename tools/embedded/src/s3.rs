@@ -32,7 +32,7 @@ pub struct S3Endpoint {
 
 impl S3Endpoint {
     /// Serves the folder `data/s3` with one bucket, and creates the bucket if there is none. Uses the port of
-    /// the run before, or a free one.
+    /// the run before, or a free one. Each line of the file `s3-credentials` is a valid access key; the first is its own.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be used or no port is free.
@@ -43,13 +43,18 @@ impl S3Endpoint {
         let secrets = kept(&data.join("s3-credentials"), || {
             Ok(format!("{} {}{}", random_text()?, random_text()?, random_text()?))
         })?;
-        let (access_key, secret_key) = secrets.split_once(' ').unwrap_or((&secrets, &secrets));
-        let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
+        let mut keys =
+            secrets.lines().map(|line| line.split_once(' ').unwrap_or((line, line))).map(|(id, secret)| (id.to_owned(), secret.to_owned()));
+        let (access_key, secret_key) = keys.next().unwrap_or_default();
+        let mut auth = SimpleAuth::from_single(access_key.as_str(), secret_key.as_str());
+        for (id, secret) in keys {
+            auth.register(id, secret.into());
+        }
         let files = s3s_fs::FileSystem::new(&root)
             .map_err(|error| std::io::Error::other(format!("{error:?}")))
             .at("serve", &root)?;
         let mut service = S3ServiceBuilder::new(files);
-        service.set_auth(SimpleAuth::from_single(access_key.as_str(), secret_key.as_str()));
+        service.set_auth(auth);
         service.set_access(Uploads { root });
         let kept = data.join("s3-port");
         let listener = ports::listen(None, &kept)?;
