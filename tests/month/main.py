@@ -17,7 +17,7 @@ import plants
 import senders
 from clock import Clock
 from events import EVENTS
-from monitor import LockWatcher, Prometheus
+from monitor import LockWatcher, Logs, Prometheus
 from promises import PROMISES
 from servers import TOP, Failed, own_folder
 from world import World
@@ -39,6 +39,7 @@ class Month(World):
         self.share = 1.0 if self.is_whole else World.share
         self.product.next_program = program if arguments.upgrade_from else None
         self.prometheus = Prometheus(folder, self.product.admin_ports)
+        self.logs = Logs(folder)
         self.promises, self.memory = [], []
         self.must_fire, self.may_fire, self.may_last = set(), set(), set()
 
@@ -100,9 +101,10 @@ class Month(World):
             broken = [str(day) for day, why in days if why]
             print(f"| {name} | {len(days) - len(broken)} | {', '.join(broken) or '–'} |")
         if len(self.memory) > 2:
-            print("\n| process | resident MB on the second day | on the last |\n|---|---|---|")
+            print("\n| process | resident MB on the second day | on the last | lines of errors | of warnings | of information |\n|---|---|---|---|---|---|")
             for name in self.memory[-1]:
-                print(f"| {name} | {self.memory[1].get(name, 0) // 1024} | {self.memory[-1][name] // 1024} |")
+                lines = " | ".join(str(self.logs.levels[name, level]) for level in ("ERROR", "WARN", "INFO"))
+                print(f"| {name} | {self.memory[1].get(name, 0) // 1024} | {self.memory[-1][name] // 1024} | {lines} |")
 
 
 def find_program(text: str) -> Path:

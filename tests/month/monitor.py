@@ -8,6 +8,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+from collections import Counter
 
 from product import SERVICES
 from servers import AS_NOBODY, Failed, TOP, free_port, own_folder
@@ -90,3 +91,28 @@ class LockWatcher:
     def take(self) -> list[str]:
         taken, self.blocked = self.blocked, []
         return taken
+
+
+class Logs:
+    """Counts what services log at warning and above, by message without its numbers."""
+
+    def __init__(self, folder):
+        self.folder, self.read, self.levels = folder, {}, Counter()
+
+    def take(self) -> Counter:
+        """Returns the counts of service, level and message since the last question."""
+        found = Counter()
+        for name in SERVICES:
+            with open(self.folder / f"{name}.log", "rb") as log:
+                log.seek(self.read.get(name, 0))
+                lines = log.readlines()
+                self.read[name] = log.tell()
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    entry = {"level": "ERROR", "message": line.decode(errors="replace").strip()}
+                self.levels[name, entry["level"]] += 1
+                if entry["level"] in ("WARN", "ERROR"):
+                    found[name, entry["level"], re.sub(r"[0-9]+", "N", entry["message"])[:100]] += 1
+        return found

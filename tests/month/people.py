@@ -98,7 +98,11 @@ def begin(month):
     """Starts the provider if people will join."""
     provider = month.product.keycloak
     if provider.home and not provider.process:
-        provider.start(keycloak.build_realm(month.product.api_url(), SLUG))
+        realm = keycloak.build_realm(month.product.api_url(), SLUG)
+        # One notice ends all sessions of a person (docs/people.md#by-product).
+        for client in realm["clients"]:
+            client["attributes"]["backchannel.logout.session.required"] = "false"
+        provider.start(realm)
 
 
 def people_join(month):

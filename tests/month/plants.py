@@ -134,6 +134,14 @@ def lost_object(month):
 
 
 @contextmanager
+def long_log(month):
+    """A service says the same again and again."""
+    with open(month.folder / "api.log", "a") as log:
+        log.write('{"level": "WARN", "message": "planted 1"}\n' * (promises.LOG_LINES + 1))
+    yield
+
+
+@contextmanager
 def silent_alert(month):
     """The rules lack the alert for a dependency that is away."""
     rules = month.prometheus.rules
@@ -168,7 +176,7 @@ PLANTS = {
     marker_in_object: promises.nothing_of_the_erased, migration_that_locks: promises.nothing_blocked,
     report_beyond_retention: promises.retention_holds, person_who_signs_in: promises.who_left_is_out,
     ended_service: promises.nothing_ended, lost_object: promises.servers_agree,
-    silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit, doubled_outcome: promises.audited,
+    long_log: promises.logs_are_short, silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit, doubled_outcome: promises.audited,
 }
 STAYS = {doubled_outcome}
 

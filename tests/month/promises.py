@@ -7,6 +7,9 @@ import people
 from events import LASTING
 from world import PEOPLE
 
+# The servers are away for a minute at most on a day.
+LOG_LINES = 100
+
 
 def retention_holds(month):
     """No report is listed that is older than its tenant keeps."""
@@ -104,6 +107,12 @@ def nothing_blocked(month):
     return f"waited: {blocked[:3]}" if blocked else None
 
 
+def logs_are_short(month):
+    """No service says the same more than a hundred times a day, whatever fails."""
+    long = [f"{name} {count} times: {message}" for (name, _, message), count in month.logs.take().items() if count > LOG_LINES]
+    return "; ".join(long) or None
+
+
 def alerts_fit(month):
     """The alerts of the events fired, and no others."""
     if not month.prometheus.process:
@@ -118,4 +127,4 @@ def alerts_fit(month):
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
-            [retention_holds, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree, nothing_blocked, alerts_fit]}
+            [retention_holds, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree, nothing_blocked, logs_are_short, alerts_fit]}

@@ -35,7 +35,7 @@ def rotate_secrets(month):
         retire(month, old_login)
         product.trust(new_authority)
         replace_services(month)
-    month.repeat_after_restore.append(lambda: retire(month, old_login))
+    month.repeat_after_restore.append(lambda: end_database_login(product, old_login))
     for part, names in PARTS.items():
         expect_refused(product, part, {name: old_settings[name] for name in names})
     expect_refused(product, "the authority", {"UNSLIDE_KAFKA__SECURITY__CA": str(old_authority.certificate)})
@@ -55,9 +55,13 @@ def retire(month, login):
     product = month.product
     month.wait_until(f"no service uses {login.database} at PostgreSQL",
                      lambda: product.sql(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{login.database}'") == "0")
-    product.sql(f"ALTER ROLE {login.database} NOLOGIN")
+    end_database_login(product, login)
     delete_kafka_users(product.kafka.bootstrap, login)
     set_access_keys(product, product.login)
+
+
+def end_database_login(product, login):
+    product.sql(f"ALTER ROLE {login.database} NOLOGIN")
 
 
 def expect_refused(product, part, old):

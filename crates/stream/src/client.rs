@@ -2,19 +2,25 @@
 
 use crate::error::StreamError;
 use crate::native::take_errors;
+use parking_lot::Mutex;
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a call that asks a broker something may take.
 pub(crate) const BROKER_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client waits before it looks whether its login was refused.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The least time between two lines of the process that say that all brokers are down. Each client notices it several times a
+/// second.
+const BROKERS_DOWN_LOG_INTERVAL: Duration = Duration::from_secs(10);
+static BROKERS_DOWN: LogLimit = LogLimit { passed: Mutex::new(None) };
 
 /// How often a partition without a leader is asked for again, and the pause before.
 const LEADER_ELECTION_RETRIES: (u32, Duration) = (200, Duration::from_millis(50));
@@ -79,6 +85,28 @@ fn strip_duration(reason: &str) -> &str {
     reason.split_once(" (after ").map_or(reason, |(cause, _)| cause)
 }
 
+/// Lets one line through in an interval.
+struct LogLimit {
+    passed: Mutex<Option<Instant>>,
+}
+
+impl LogLimit {
+    fn try_pass(&self, now: Instant, interval: Duration) -> bool {
+        let mut passed = self.passed.lock();
+        let passes = passed.is_none_or(|at| now.saturating_duration_since(at) >= interval);
+        if passes {
+            *passed = Some(now);
+        }
+        passes
+    }
+}
+
+/// Returns true if a read failed because a connection is lost. The client logs that itself.
+pub(crate) fn is_lost_connection(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, Resolve};
+    matches!(error.rdkafka_error_code(), Some(AllBrokersDown | BrokerTransportFailure | Resolve))
+}
+
 /// Passes log lines on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Logging;
@@ -111,6 +139,11 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
             tracing::warn!(kafka.error = %error, "a Kafka broker cannot be reached: {reason}");
         }
+        Some(RDKafkaErrorCode::AllBrokersDown) => {
+            if BROKERS_DOWN.try_pass(Instant::now(), BROKERS_DOWN_LOG_INTERVAL) {
+                tracing::error!(kafka.error = %error, "no Kafka broker can be reached: {reason}");
+            }
+        }
         _ => tracing::error!(kafka.error = %error, "Kafka client: {reason}"),
     }
 }
@@ -126,3 +159,24 @@ impl ClientContext for Logging {
 }
 
 impl ConsumerContext for Logging {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_of_all_brokers_is_one_line_in_an_interval() {
+        let (limit, now) = (LogLimit { passed: Mutex::new(None) }, Instant::now());
+        let passes = [0, 1, 9, 10, 11, 25]
+            .map(|seconds| limit.try_pass(now + Duration::from_secs(seconds), BROKERS_DOWN_LOG_INTERVAL));
+        assert_eq!(passes, [true, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn reads_that_fail_by_a_lost_connection_are_logged_by_the_client() {
+        use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, TopicAuthorizationFailed};
+        let is_lost = [AllBrokersDown, BrokerTransportFailure, TopicAuthorizationFailed]
+            .map(|code| is_lost_connection(&KafkaError::MessageConsumption(code)));
+        assert_eq!(is_lost, [true, true, false]);
+    }
+}

@@ -43,8 +43,10 @@ impl S3Endpoint {
         let secrets = kept(&data.join("s3-credentials"), || {
             Ok(format!("{} {}{}", random_text()?, random_text()?, random_text()?))
         })?;
-        let mut keys =
-            secrets.lines().map(|line| line.split_once(' ').unwrap_or((line, line))).map(|(id, secret)| (id.to_owned(), secret.to_owned()));
+        let mut keys = secrets
+            .lines()
+            .map(|line| line.split_once(' ').unwrap_or((line, line)))
+            .map(|(id, secret)| (id.to_owned(), secret.to_owned()));
         let (access_key, secret_key) = keys.next().unwrap_or_default();
         let mut auth = SimpleAuth::from_single(access_key.as_str(), secret_key.as_str());
         for (id, secret) in keys {

@@ -1,5 +1,6 @@
 //! Polls records, and pauses fetching while enough records wait.
 
+use crate::client::is_lost_connection;
 use crate::lane::Processor;
 use crate::lane::assignment::context::{Gate, PollOutcome, list_partitions};
 use crate::lane::batch::gather::GatheredRecord;
@@ -58,7 +59,9 @@ impl<P: Processor> Engine<P> {
                     return;
                 }
                 Some(Err(e)) => {
-                    tracing::warn!(error = %e, "a read from Kafka failed and is tried again");
+                    if !is_lost_connection(&e) {
+                        tracing::warn!(error = %e, "a read from Kafka failed and is tried again");
+                    }
                     break;
                 }
             }

@@ -1,7 +1,7 @@
 //! Reads topics from outside: their offsets, the progress of a group, and every committed record of a range.
 //! Joins no group and commits nothing.
 
-use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, fetch_watermarks};
+use crate::client::{BROKER_REQUEST_TIMEOUT, Logging, fetch_watermarks, is_lost_connection};
 use crate::error::StreamError;
 use crate::read::SCAN_GROUP;
 use crate::record::Record;
@@ -252,11 +252,14 @@ impl Scanner {
                     open.remove(&partition);
                 }
                 Err(e) => {
+                    let is_logged = is_lost_connection(&e);
                     let error = failed(e);
                     if !error.is_transient() {
                         break Err(error);
                     }
-                    tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                    if !is_logged {
+                        tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                    }
                 }
             }
             if open.is_empty() {

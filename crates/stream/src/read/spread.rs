@@ -1,7 +1,7 @@
 //! Reads several topics from given offsets over one connection, without a group: for a reader that
 //! keeps its positions in a store of its own.
 
-use crate::client::Logging;
+use crate::client::{Logging, is_lost_connection};
 use crate::error::StreamError;
 use crate::read::POSITIONED_GROUP;
 use crate::record::Record;
@@ -111,11 +111,14 @@ impl SpreadConsumer {
                 Err(e) => {
                     let lost = e.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset);
                     let fatal = matches!(e, KafkaError::MessageConsumptionFatal(_));
+                    let is_logged = is_lost_connection(&e);
                     let error = StreamError::from_kafka("reading from Kafka", e);
                     if lost || fatal || !error.is_transient() {
                         return Err(error);
                     }
-                    tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                    if !is_logged {
+                        tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                    }
                 }
             }
         }

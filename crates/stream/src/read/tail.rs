@@ -1,7 +1,7 @@
 //! Reads a compacted topic from its start to its end, then follows it. Joins no group and keeps no
 //! position: the topic is a table, and each process holds its own copy.
 
-use crate::client::{Logging, fetch_watermarks};
+use crate::client::{Logging, fetch_watermarks, is_lost_connection};
 use crate::error::StreamError;
 use crate::read::TAIL_GROUP;
 use crate::read::waking::WakingConsumer;
@@ -230,7 +230,9 @@ impl<F: FnMut(TailEvent)> Table<F> {
                 self.note_caught_up();
             }
             Some(Err(e)) => {
-                tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
+                if !is_lost_connection(&e) {
+                    tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
+                }
                 std::thread::sleep(READ_FAILURE_BACKOFF);
             }
         }
