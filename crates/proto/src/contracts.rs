@@ -20,7 +20,7 @@ use crate::signal::{
     MemoryNodes, MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots,
     MemoryZone, StackImage, StackNode, StackSet,
 };
-use crate::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
+use crate::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState, UsedSymbol, UsedSymbols};
 use crate::{Message, keys, lanes, topics};
 use std::fmt::Write;
 use unslide_model::{DebugId, ReportId, TenantId};
@@ -142,6 +142,7 @@ fn list_messages() -> Vec<String> {
         grouping_rules: "ignore function Log.*".to_owned(),
         analysis_switches: [("crash_analysis".to_owned(), false), ("variables".to_owned(), true)].into(),
     };
+    let used = UsedSymbol { tenant: "acme".to_owned(), debug_id: vec![1; 16].into() };
     let request = |body| Resymbolicate {
         tenant: "acme".to_owned(),
         report_id: vec![2; 16].into(),
@@ -196,6 +197,7 @@ fn list_messages() -> Vec<String> {
     vec![
         format_message(SYMBOL, "SymbolEvent", &event),
         format_message(SYMBOL, "TenantConfig", &config),
+        format_message(SYMBOL, "UsedSymbols", &UsedSymbols { symbols: vec![used] }),
         format_message(
             REPORT_PROTO,
             "Resymbolicate",
@@ -246,6 +248,7 @@ fn list_names() -> Vec<String> {
     lines.push(format!("key of symbols {}", keys::for_symbols(Some(&tenant), &DebugId([1; 16]))));
     lines.push(format!("key of a system's symbols {}", keys::for_symbols(None, &DebugId([1; 16]))));
     lines.push(format!("key of a tenant {}", keys::for_tenant(&tenant)));
+    lines.push(format!("key of a partition {}", keys::for_partition(topics::INPUT, 7)));
     lines
 }
 

@@ -22,6 +22,12 @@ pub fn for_tenant(tenant: &TenantId) -> String {
     tenant.as_str().to_owned()
 }
 
+/// Returns the key of the symcaches that a partition's records used: `<topic>/<partition>`.
+#[must_use]
+pub fn for_partition(topic: &str, partition: i32) -> String {
+    format!("{topic}/{partition}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,8 @@ pub const LEDGER: &str = "unslide.ledger";
 pub const SYMBOL_EVENTS: &str = "unslide.symbol-events";
 /// The state of every tenant (compacted).
 pub const TENANT_CONFIG: &str = "unslide.tenant-config";
+/// Symcaches that each partition's records used lately (compacted).
+pub const USED_SYMBOLS: &str = "unslide.used-symbols";
 
 /// The topics of one installation. All names have the same prefix, which is empty unless several
 /// installations (or tests) share a cluster.
@@ -71,6 +73,8 @@ pub struct TopicNames {
     pub symbol_events: String,
     /// See [`TENANT_CONFIG`].
     pub tenant_config: String,
+    /// See [`USED_SYMBOLS`].
+    pub used_symbols: String,
 }
 
 impl TopicNames {
@@ -95,6 +99,7 @@ impl TopicNames {
             ledger: name(LEDGER),
             symbol_events: name(SYMBOL_EVENTS),
             tenant_config: name(TENANT_CONFIG),
+            used_symbols: name(USED_SYMBOLS),
         }
     }
 
@@ -132,7 +137,7 @@ impl TopicNames {
 
     /// Returns every name, in the order of the fields, without the topics of single tenants.
     #[must_use]
-    pub fn all(&self) -> [&str; 16] {
+    pub fn all(&self) -> [&str; 17] {
         [
             &self.input,
             &self.output,
@@ -150,6 +155,7 @@ impl TopicNames {
             &self.ledger,
             &self.symbol_events,
             &self.tenant_config,
+            &self.used_symbols,
         ]
     }
 }

@@ -25,6 +25,7 @@ use crate::signal::Signal;
 pub use fatal_records::suspects::Suspects;
 use futures::future::BoxFuture;
 use rdkafka::ClientConfig;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -137,7 +138,7 @@ pub struct TopicShare {
     /// The topic's name.
     pub topic: Arc<str>,
     /// Partitions of it that are this lane's; at least one.
-    pub assigned: usize,
+    pub partitions: BTreeSet<i32>,
     /// Partitions that it has.
     pub total: usize,
 }

@@ -18,6 +18,7 @@ use crate::output::traces::RecordTraces;
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
+use crate::symbols::warm_start::{WarmStart, WarmStartLimits};
 use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host, startup};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
-use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress, TailReader, admin};
+use unslide_stream::{BatchLimits, Producer, Signatures, StreamError, TailProgress, TailReader, admin};
 
 /// Interval at which the shared gauges are refreshed.
 const GAUGE_INTERVAL: Duration = Duration::from_secs(5);
@@ -97,6 +98,9 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
     let events = TailReader::start(&config.kafka, &topic, host.clock.clone(), move |event| {
         event.read_value(|value| for_events.take_event(value.as_deref()));
     })?;
+    let limits = WarmStartLimits { cache_bytes: own.cache_bytes, downloads };
+    let warm_start = WarmStart::start(&config.kafka, cache.clone(), host.clock.clone(), limits)?;
+    let lists = Producer::new(&config.kafka)?;
     let forget = cache.clone();
     let tenants =
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;
@@ -114,7 +118,8 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
         () = host.shutdown.wait_until_begun() => return Ok(()),
     }
-    let parts = WorkerParts { tenants, symbols, objects, features };
+    warm_start.wait_for_lists().await;
+    let parts = WorkerParts { tenants, symbols, warm_start, objects, features };
     let worker = Arc::new(build_worker(&config, &host, &metrics, parts));
     let shares =
         [live::LIVE_LANE, retry::RETRY_LANE].map(|lane| (lane, Arc::new(TenantRates::new(RATE_BURST))));
@@ -140,7 +145,9 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
         () = host.shutdown.wait_until_begun() => Ok(()),
         () = figures => Ok(()),
         () = worker.enricher.outputs.watch_topics() => Ok(()),
+        () = worker.warm_start.keep_writing(&lists) => Ok(()),
     };
+    worker.warm_start.write_last_lists(&lists).await;
     // A little less than the host allows, so that the worker leaves its group in order.
     let drain = host.shutdown.drain_timeout().mul_f32(0.8);
     for (_, lane) in &lanes {
@@ -157,12 +164,13 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
 struct WorkerParts {
     tenants: Arc<Tenants>,
     symbols: SymbolSource,
+    warm_start: Arc<WarmStart>,
     objects: ObjectStore,
     features: SymbolizerFeatures,
 }
 
 fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerParts) -> Worker {
-    let WorkerParts { tenants, symbols, objects, features } = parts;
+    let WorkerParts { tenants, symbols, warm_start, objects, features } = parts;
     let own = &config.symbolizer;
     let topics = config.kafka.topic_names();
     let traces = Arc::new(RecordTraces {
@@ -189,6 +197,7 @@ fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerPa
             outputs: Outputs::new(&config.kafka),
             output_bytes: config.kafka.max_output_bytes(),
         },
+        warm_start,
         outcomes: OutcomeWriter {
             slot: own.worker_name(),
             letters: DeadLetterTopic {

@@ -11,5 +11,6 @@ mod retry_progress;
 mod segments;
 mod senders;
 mod storage;
+mod symcache_locality;
 mod whole;
 mod worker_fixture;

@@ -5,6 +5,7 @@ use crate::enricher::Enricher;
 use crate::metrics::Metrics;
 use crate::output::outcomes::OutcomeWriter;
 use crate::output::traces::RecordTraces;
+use crate::symbols::warm_start::WarmStart;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_model::Clock;
@@ -18,6 +19,8 @@ pub struct Worker {
     pub topics: TopicNames,
     pub senders: Arc<SenderChecks>,
     pub enricher: Enricher,
+    /// Loads the symcaches of new partitions.
+    pub warm_start: Arc<WarmStart>,
     pub outcomes: OutcomeWriter,
     pub traces: Arc<RecordTraces>,
     /// Object storage, which holds the segments of stored reports.

@@ -169,6 +169,20 @@ impl SymcacheCache {
         inner.find_known(&id.into(), hint.tenant)
     }
 
+    /// Returns one owner's symbols for a debug id, as [`SymcacheCache::get`] does.
+    ///
+    /// # Errors
+    /// Returns [`CacheError`] if it is unknown whether there are symbols.
+    pub async fn get_owned(&self, id: &Owned<DebugId>) -> Answer {
+        self.find_for_owner(id, None).await
+    }
+
+    /// Returns the answer of [`SymcacheCache::get_owned`] if it is known without waiting.
+    #[must_use]
+    pub fn peek_owned(&self, id: &Owned<DebugId>) -> Option<ImageSymbols> {
+        self.inner.find_known(id, None)
+    }
+
     /// Handles an event: an owner's symbols for a debug id changed, to this generation.
     pub fn forget_outdated(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
         let id = id.into();

@@ -11,7 +11,7 @@ use serde::Serialize;
 use unslide_proto::topics::{
     ALERTS, DEAD_LETTER, INGEST_OVERFLOW, INPUT, LEDGER, METRICS, OUTPUT, OVERFLOW,
     RESYMBOLICATE as REQUESTS, RETRY_1M, RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, SYMBOL_EVENTS,
-    TENANT_CONFIG,
+    TENANT_CONFIG, USED_SYMBOLS,
 };
 
 /// The transactional id of the builders' relay, after the prefix.
@@ -237,7 +237,7 @@ const LIST: &[Listed] = {
         ),
         for_topics(
             Api,
-            &[OUTPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, LEDGER],
+            &[OUTPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, LEDGER, USED_SYMBOLS],
             &[Describe, DescribeConfigs],
         ),
         tenant_topics(Api, &[INPUT], &[Write, Create]),
@@ -256,7 +256,7 @@ const LIST: &[Listed] = {
         ),
         for_topics(
             Symbolizer,
-            &[RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW],
+            &[RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, USED_SYMBOLS],
             &[Read, Write, DescribeConfigs],
         ),
         for_topics(Symbolizer, &[OUTPUT, SESSIONS, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
@@ -285,6 +285,7 @@ const LIST: &[Listed] = {
                 REQUESTS,
                 SYMBOL_EVENTS,
                 TENANT_CONFIG,
+                USED_SYMBOLS,
             ],
             &[Describe, DescribeConfigs],
         ),
@@ -327,6 +328,7 @@ const OTHER_TOPICS: &[&str] = &[
     LEDGER,
     SYMBOL_EVENTS,
     TENANT_CONFIG,
+    USED_SYMBOLS,
 ];
 
 /// Returns every right that the logins of an installation need, and no more. Topics of single tenants are

@@ -79,6 +79,7 @@ fn list_specs(settings: &Settings) -> Vec<Spec> {
         log_spec(names.ledger, p.internal, 1 << 20, 30),
         table(names.symbol_events),
         table(names.tenant_config),
+        table(names.used_symbols),
     ]
 }
 

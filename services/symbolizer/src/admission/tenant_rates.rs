@@ -41,7 +41,10 @@ impl TenantRates {
 
     /// Sets the lane's partitions after they have changed.
     pub fn set_assigned(&self, shares: &[TopicShare]) {
-        let part = |s: &TopicShare| s.assigned as f64 / s.total.max(s.assigned).max(1) as f64;
+        let part = |s: &TopicShare| {
+            let assigned = s.partitions.len();
+            assigned as f64 / s.total.max(assigned).max(1) as f64
+        };
         *self.parts.lock() = shares.iter().map(|s| (Arc::clone(&s.topic), part(s))).collect();
     }
 
@@ -132,6 +135,10 @@ mod tests {
         (0..1_000).take_while(|_| shares.take_units(&tenant(slug), topic, 120.0, now, 1)).count()
     }
 
+    fn share(topic: &Arc<str>, assigned: i32) -> TopicShare {
+        TopicShare { topic: Arc::clone(topic), partitions: (0..assigned).collect(), total: 12 }
+    }
+
     /// Proves: fairness
     #[test]
     fn workers_together_give_a_tenant_its_rate_whatever_the_others_use() {
@@ -140,7 +147,7 @@ mod tests {
             .into_iter()
             .map(|assigned| {
                 let shares = TenantRates::new(Duration::from_secs(1));
-                shares.set_assigned(&[TopicShare { topic: Arc::clone(&topic), assigned, total: 12 }]);
+                shares.set_assigned(&[share(&topic, assigned)]);
                 shares
             })
             .collect();
@@ -148,7 +155,7 @@ mod tests {
         assert_eq!(at(0), [30, 90], "the burst of a second");
         assert_eq!(at(1_000_000), [30, 90]);
         assert_eq!(taken(&workers[0], "quiet", &topic, 1_000_000), 30, "another tenant's is its own");
-        workers[0].set_assigned(&[TopicShare { topic: Arc::clone(&topic), assigned: 12, total: 12 }]);
+        workers[0].set_assigned(&[share(&topic, 12)]);
         assert_eq!(taken(&workers[0], "acme", &topic, 2_000_000), 120);
     }
 

@@ -48,11 +48,9 @@ impl Processor for Live {
     }
 
     fn not_before(&self, record: &Record) -> Option<Instant> {
-        if self.worker.enricher.tenant_topics {
-            self.worker.enricher.outputs.not_before(&record.at.topic)
-        } else {
-            None
-        }
+        let enricher = &self.worker.enricher;
+        let output = enricher.tenant_topics.then(|| enricher.outputs.not_before(&record.at.topic)).flatten();
+        output.max(self.worker.warm_start.not_before(record))
     }
 
     fn on_records_queued(&self, waits: bool) {
@@ -61,6 +59,7 @@ impl Processor for Live {
 
     fn on_assigned(&self, shares: &[TopicShare]) {
         self.shares.set_assigned(shares);
+        self.worker.warm_start.set_assigned(shares);
         self.intake.charges.forget_charged();
     }
 

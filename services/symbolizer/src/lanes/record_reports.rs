@@ -135,6 +135,9 @@ impl RecordReports<'_> {
             symbols::Lookup::Wants(wanted) => return ReportResult::Wants(wanted),
             symbols::Lookup::Held(held) => return ReportResult::Held(held),
         };
+        if !self.entry.internal {
+            worker.warm_start.record_use(&self.entry.record.at, self.tenant, &answers.found);
+        }
         let context = Context {
             tenant: Some(self.tenant),
             revision: Some(1),

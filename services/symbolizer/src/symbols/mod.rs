@@ -3,7 +3,9 @@
 pub mod breaker;
 pub mod patience;
 pub mod store_check;
+mod used_symbols;
 mod wanted;
+pub mod warm_start;
 
 use crate::symbols::breaker::{Breaker, Verdict};
 use crate::symbols::patience::Patience;
@@ -56,6 +58,8 @@ pub type FetchedSymbols = HashMap<Wanted, Got>;
 #[derive(Default)]
 pub struct Answers {
     pub symbols: HashMap<DebugId, ImageSymbols>,
+    /// Debug ids of symcaches that were found; `true` for an image of the operating system.
+    pub found: Vec<(DebugId, bool)>,
     derived: Vec<(DebugId, &'static str, Bytes)>,
     /// True if a derived object could not be fetched: findings may lack what an earlier revision has.
     pub lacks_derived: bool,
@@ -185,7 +189,12 @@ impl SymbolSource {
             let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
             let got = got.or_else(|| self.peek(one));
             match (got, fetched) {
-                (Some(Got::Here(symbols)), _) => drop(answers.symbols.insert(one.id.id, symbols)),
+                (Some(Got::Here(symbols)), _) => {
+                    if matches!(symbols, ImageSymbols::Found { .. }) {
+                        answers.found.push((one.id.id, one.system));
+                    }
+                    answers.symbols.insert(one.id.id, symbols);
+                }
                 (Some(Got::Derived(DerivedContents::Found(bytes))), _) => {
                     answers.derived.extend(one.derived.map(|name| (one.id.id, name, bytes)));
                 }

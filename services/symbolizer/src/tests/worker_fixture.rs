@@ -18,6 +18,7 @@ use crate::run::{IDLE_FETCH, SYMBOL_FETCH_TIMEOUT, probe_lane};
 use crate::symbols::SymbolSource;
 use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
+use crate::symbols::warm_start::{WarmStart, WarmStartLimits};
 use crate::worker::Worker;
 use parking_lot::Mutex;
 use prost::Message;
@@ -62,6 +63,14 @@ pub struct App {
 impl App {
     pub fn new() -> App {
         App::of(DSYM)
+    }
+
+    /// The same app with another debug id.
+    pub fn numbered(number: u8) -> App {
+        let (mut dsym, id) = (DSYM.to_vec(), App::new().id.0);
+        let at = dsym.windows(16).position(|bytes| bytes == id).unwrap();
+        dsym[at] = number;
+        App::of(&dsym)
     }
 
     pub fn of(dsym: &[u8]) -> App {
@@ -157,6 +166,7 @@ pub struct Wishes {
     pub overflow_partitions: i32,
     pub record_bytes: usize,
     pub readers: ReportReaders,
+    pub cache_bytes: u64,
 }
 
 impl Default for Wishes {
@@ -178,6 +188,7 @@ impl Default for Wishes {
             overflow_partitions: 4,
             record_bytes: 20 << 20,
             readers: ReportReaders::default(),
+            cache_bytes: 1 << 30,
         }
     }
 }
@@ -216,9 +227,25 @@ impl Bench {
             tell(&producer, &names, tenant, state, wishes.limits).await;
         }
         tell(&producer, &names, "other", TenantState::Active, TenantLimits::default()).await;
-        let (store, memory) = ObjectStore::memory();
+        Bench::start_worker(settings, producer, ObjectStore::memory(), "w", wishes).await
+    }
+
+    /// Another worker of the same installation, with a cache of its own.
+    pub async fn beside(&self, slot: &str, wishes: Wishes) -> Bench {
+        let store = (self.store.clone(), self.memory.clone());
+        Bench::start_worker(self.settings.clone(), self.producer.clone(), store, slot, wishes).await
+    }
+
+    async fn start_worker(
+        settings: Settings,
+        producer: Producer,
+        (store, memory): (ObjectStore, Memory),
+        slot: &str,
+        wishes: Wishes,
+    ) -> Bench {
+        let names = settings.topic_names();
         let folder = tempfile::tempdir().unwrap();
-        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30);
+        let cache = CacheSettings::new(folder.path().join("cache"), wishes.cache_bytes);
         let cache = SymcacheCache::open(cache, store.clone(), Arc::new(SystemClock)).unwrap();
         // What is known of the tenants is as old as it is, whatever the worker's clock says.
         let tenants = Tenants::start(&settings, Arc::new(SystemClock), |_| {}).unwrap();
@@ -228,6 +255,9 @@ impl Bench {
         let probe = Duration::from_secs(5);
         let registry = prometheus::Registry::new();
         let tenants = Arc::new(tenants);
+        let limits = WarmStartLimits { cache_bytes: wishes.cache_bytes, downloads: 32 };
+        let warm_start = WarmStart::start(&settings, cache.clone(), clock.clone(), limits).unwrap();
+        warm_start.wait_for_lists().await;
         let traces =
             Arc::new(RecordTraces { ids: Ids::default(), tracer: Tracer::default(), clock: clock.clone() });
         let worker = Worker {
@@ -250,7 +280,7 @@ impl Bench {
                 output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
             },
             outcomes: OutcomeWriter {
-                slot: "w".to_owned(),
+                slot: slot.to_owned(),
                 topics: names.clone(),
                 letters: DeadLetterTopic {
                     topic: names.dead_letter.clone(),
@@ -258,6 +288,7 @@ impl Bench {
                 },
                 traces: traces.clone(),
             },
+            warm_start,
             traces,
             clock: clock.clone(),
             topics: names.clone(),
@@ -291,7 +322,7 @@ impl Bench {
     fn config(&self, name: &str, topics: Vec<String>) -> LaneConfig {
         LaneConfig {
             name: name.to_owned(),
-            worker: "w".to_owned(),
+            worker: self.worker.outcomes.slot.clone(),
             topics,
             pattern: None,
             batch: BatchLimits { records: 50, bytes: 8 << 20, wait: Duration::from_millis(10) },

@@ -4,7 +4,7 @@ use crate::lane::assignment::context::TopicPartition;
 use crate::lane::engine::{Engine, STORE_ATTEMPT_TIMEOUT};
 use crate::lane::{Processor, TopicShare};
 use rdkafka::consumer::Consumer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,12 +25,14 @@ impl<P: Processor> Engine<P> {
             self.checks.unassigned_at = Some(Instant::now() + self.lane.timings.session);
             ownership.owned.keys().cloned().collect()
         };
-        let mut assigned: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        for (topic, _) in owned {
-            *assigned.entry(topic).or_default() += 1;
+        let mut assigned: BTreeMap<Arc<str>, BTreeSet<i32>> = BTreeMap::new();
+        for (topic, partition) in owned {
+            assigned.entry(topic).or_default().insert(partition);
         }
-        if let Some(shares) = self.list_shares(&assigned) {
+        if let Some(totals) = self.count_partitions(assigned.keys()) {
             self.checks.shares_not_before = None;
+            let share = |(topic, partitions)| TopicShare { total: totals[&topic], topic, partitions };
+            let shares: Vec<TopicShare> = assigned.into_iter().map(share).collect();
             self.processor.on_assigned(&shares);
         } else {
             self.checks.shares_not_before = Some(Instant::now() + PARTITION_COUNT_BACKOFF);
@@ -38,16 +40,16 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    /// Returns the share of the partitions of each topic; `None` if Kafka does not tell how many there are.
-    pub(super) fn list_shares(&self, assigned: &BTreeMap<Arc<str>, usize>) -> Option<Vec<TopicShare>> {
+    /// Returns the number of partitions of each topic; `None` if Kafka does not tell one of them.
+    pub(super) fn count_partitions<'t>(
+        &self,
+        topics: impl ExactSizeIterator<Item = &'t Arc<str>> + Clone,
+    ) -> Option<BTreeMap<Arc<str>, usize>> {
         let _call = self.control.watch.enter_call("metadata");
         // One request for all if there may be many topics.
-        let asked: Vec<Option<&str>> = if assigned.len() > 4 {
-            vec![None]
-        } else {
-            assigned.keys().map(|topic| Some(&**topic)).collect()
-        };
-        let mut shares = Vec::with_capacity(assigned.len());
+        let asked: Vec<Option<&str>> =
+            if topics.len() > 4 { vec![None] } else { topics.clone().map(|topic| Some(&**topic)).collect() };
+        let mut totals: BTreeMap<Arc<str>, usize> = topics.map(|topic| (Arc::clone(topic), 0)).collect();
         for topic in asked {
             let metadata = match self.consumer.fetch_metadata(topic, STORE_ATTEMPT_TIMEOUT) {
                 Ok(metadata) => metadata,
@@ -56,12 +58,12 @@ impl<P: Processor> Engine<P> {
                     return None;
                 }
             };
-            shares.extend(metadata.topics().iter().filter_map(|known| {
-                let (topic, assigned) = assigned.get_key_value(known.name())?;
-                let total = known.partitions().len();
-                (total > 0).then(|| TopicShare { topic: Arc::clone(topic), assigned: *assigned, total })
-            }));
+            for known in metadata.topics() {
+                if let Some(total) = totals.get_mut(known.name()) {
+                    *total = known.partitions().len();
+                }
+            }
         }
-        (shares.len() == assigned.len()).then_some(shares)
+        totals.values().all(|total| *total > 0).then_some(totals)
     }
 }

@@ -35,8 +35,9 @@ impl<P: Processor> Engine<P> {
         // Checks again later after any result, until no partition is missing.
         self.checks.unassigned_at = Some(Instant::now() + self.lane.timings.session);
         let Some(GroupShares { members, assigned }) = self.group_shares() else { return };
-        let Some(shares) = self.list_shares(&assigned) else { return };
-        let unassigned: usize = shares.iter().map(|share| share.total.saturating_sub(share.assigned)).sum();
+        let Some(totals) = self.count_partitions(assigned.keys()) else { return };
+        let unassigned: usize =
+            totals.iter().map(|(topic, total)| total.saturating_sub(assigned[topic])).sum();
         if unassigned == 0 {
             self.checks.unassigned_at = None;
             return;
