@@ -9,4 +9,5 @@ pub mod health;
 pub mod key;
 pub mod logins;
 pub mod migrate;
+pub mod simulate;
 pub mod tenant;
