@@ -82,6 +82,8 @@ crate::words! {
         CrashType = "crash_type",
         /// Nothing else explains the end.
         Exclusion = "exclusion",
+        /// A memory exception of MetricKit is about the run. No facts of the run itself lead to this rule.
+        MemoryException = "memory_exception",
     }
 }
 
@@ -108,6 +110,8 @@ crate::words! {
         MemoryPressure = "memory_pressure",
         /// A Jetsam log says that the kernel killed the app.
         Jetsam = "jetsam",
+        /// MetricKit reported a memory exception.
+        MemoryException = "memory_exception",
     }
 }
 
@@ -116,8 +120,8 @@ crate::words! {
 pub struct RunFacts<'t> {
     /// `termination_reason` of KSCrash.
     pub reason: Option<&'t str>,
-    /// The rules that apply on their own. [`EndRule::TerminationReason`], [`EndRule::Jetsam`] and
-    /// [`EndRule::Exclusion`] have no effect here: they follow from the other fields.
+    /// The rules that apply on their own. [`EndRule::TerminationReason`], [`EndRule::Jetsam`],
+    /// [`EndRule::Exclusion`] and [`EndRule::MemoryException`] have no effect here.
     pub applies: &'t [EndRule],
     /// True if the app was in the foreground, false if it was in the background.
     pub foreground: Option<bool>,
@@ -341,7 +345,7 @@ mod tests {
         }
         // Every rule but those that follow from other facts is in the table, in the order of its words.
         let words: Vec<_> = EndRule::ALL.into_iter().filter(|rule| rules.contains(rule)).collect();
-        assert_eq!((words, rules.len()), (rules.clone(), EndRule::ALL.len() - 3));
+        assert_eq!((words, rules.len()), (rules.clone(), EndRule::ALL.len() - 4));
     }
 
     #[test]

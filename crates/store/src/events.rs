@@ -2,9 +2,10 @@
 
 use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
-use crate::{GroupId, OwnerTx, TenantTx};
+use crate::{GroupId, OwnerTx, TenantTx, Uuid};
 use serde_json::Value;
-use unslide_model::{DebugId, ReportId};
+use time::OffsetDateTime;
+use unslide_model::{DebugId, ReportId, SenderKeyId};
 
 /// Something that happened, with the transaction in which it did.
 pub enum StoreEvent<'t> {
@@ -14,6 +15,8 @@ pub enum StoreEvent<'t> {
     GroupsDeleted(&'t mut TenantTx, &'t [GroupId]),
     /// A transaction has stored these reports, and does nothing after it.
     ReportsStored(&'t mut TenantTx, &'t StoredReports),
+    /// This report is deleted. The transaction does nothing after it.
+    ReportDeleted(&'t mut TenantTx, ReportId, u32),
     /// Symbols of a tenant answer for a debug id. Their generation is that of the slot. The transaction does nothing after it.
     SymbolsPublished(&'t mut OwnerTx, &'t PublishedSymbols),
     /// A tenant's symbols of a debug id are deleted.
@@ -29,6 +32,7 @@ impl StoreEvent<'_> {
             StoreEvent::GroupsChanged(tx, _)
             | StoreEvent::GroupsDeleted(tx, _)
             | StoreEvent::ReportsStored(tx, _)
+            | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }
@@ -48,6 +52,27 @@ pub struct StoredReport {
     pub revision: u32,
     /// True if no revision of it was stored before.
     pub is_new: bool,
+    /// Set if it tells of the end of its app for lack of memory.
+    pub memory_exception: Option<MemoryException>,
+}
+
+/// An end of an app for lack of memory with what finds its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryException {
+    /// The time by the device's clock.
+    pub at: OffsetDateTime,
+    /// The app's version, as the row of the report has it.
+    pub version: String,
+    /// The device model.
+    pub model: Option<String>,
+    /// The id of the process that ended.
+    pub process_id: Option<u32>,
+    /// The run that ended, if the report names it.
+    pub run_id: Option<Uuid>,
+    /// When the report arrived.
+    pub received_at: OffsetDateTime,
+    /// The public key that the report came with.
+    pub sender_key: Option<SenderKeyId>,
 }
 
 /// Reports that a transaction stores for a tenant, and their groups.

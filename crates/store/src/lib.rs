@@ -36,7 +36,7 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use events::{Announcement, StoreEvent, StoredReport, StoredReports};
+pub use events::{Announcement, MemoryException, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{HookFuture, Measures, StoreHook, announce_to_features};
 pub use ids::{GroupActivityId, GroupId, GroupViewId, JobId, ReprocessId, SegmentId, UploadId};
 pub use kafka::{dead_letters, deferred, outbox, positions};

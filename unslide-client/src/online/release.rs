@@ -47,6 +47,8 @@ struct Release {
     reports: Value,
     /// The figures, compared with those of the version before; null without sessions and metrics.
     figures: Value,
+    /// Ends of the app for lack of memory, in all versions.
+    memory_ends: Value,
     new: Vec<Value>,
     regressed: Vec<Value>,
     growing: Vec<Value>,
@@ -87,6 +89,7 @@ impl Release {
         Ok(Release {
             reports,
             figures: figures["versions"][0].clone(),
+            memory_ends: figures["memory_ends"].clone(),
             new,
             regressed,
             growing: groups(&[("version", version), ("sort", "growing")]).await?,
@@ -98,13 +101,16 @@ impl Release {
     }
 
     fn to_json(&self) -> Value {
-        json!({"app": self.app, "version": self.version, "reports": self.reports, "figures": self.figures,
+        json!({"app": self.app, "version": self.version, "reports": self.reports, "figures": self.figures, "memory_ends": self.memory_ends,
                "new": self.new, "regressed": self.regressed, "growing": self.growing, "missing_symbols": self.missing})
     }
 
     fn print(&self) {
         say!("{} {}: {} reports", self.app, self.version, self.reports);
         say!("{}", describe_verdict(&self.figures));
+        if let Some(checked) = describe_memory_ends(&self.memory_ends) {
+            say!("{checked}");
+        }
         print_groups("new bugs", &self.new);
         print_groups("bugs that came back", &self.regressed);
         print_groups("bugs that grow", &self.growing);
@@ -163,6 +169,18 @@ fn describe_verdict(figures: &Value) -> String {
         [] => format!("not worse than {before} by more than noise{better}"),
         worse => format!("worse than {before}: {}{better}", worse.join(", ")),
     }
+}
+
+/// Describes how often the inferred ends of the app for lack of memory were right, if MetricKit reported some.
+fn describe_memory_ends(found: &Value) -> Option<String> {
+    let count = |name: &str| found[name].as_i64().unwrap_or_default();
+    let (exceptions, joined) = (count("exceptions"), count("joined"));
+    let (right, inferred) = (count("inferred_right"), count("inferred"));
+    (exceptions > 0).then(|| {
+        format!(
+            "memory exceptions of the app: {joined} of {exceptions} belong to a known session; {right} of {inferred} inferred ends were right"
+        )
+    })
 }
 
 fn describe_figure(signal: &Value) -> String {

@@ -68,6 +68,9 @@ struct ListArguments {
     /// How far symbolication got: complete, partial or none
     #[arg(long)]
     status: Option<String>,
+    /// A key of the app with its value, such as plan=pro, or a state that MetricKit reports
+    #[arg(long, value_name = "NAME=VALUE")]
+    key: Option<String>,
     /// true: only crashes, which the app did not survive; false: only other reports
     #[arg(long, value_name = "BOOL")]
     fatal: Option<bool>,
@@ -108,6 +111,7 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         ("group", arguments.group.map(|group| group.to_string())),
         ("q", arguments.search),
         ("status", arguments.status),
+        ("key", arguments.key),
         ("fatal", arguments.fatal.map(|only| only.to_string())),
         ("counted", arguments.counted.map(|only| only.to_string())),
         ("model", arguments.model),

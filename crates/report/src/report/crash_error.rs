@@ -155,10 +155,16 @@ impl CrashError {
         self.kind.as_deref() == Some("profile") && self.subtype.as_deref() == Some("hang")
     }
 
+    /// Returns true for a memory exception of MetricKit: the system says itself that it ended the process for lack of memory.
+    #[must_use]
+    pub fn is_memory_exception(&self) -> bool {
+        self.subtype.as_deref() == Some("memory_exception")
+    }
+
     /// Returns true if the system ended the process for lack of memory.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        self.subtype.as_deref() == Some("memory_exception")
+        self.is_memory_exception()
             || matches!(self.termination.as_deref(), Some("memory_limit" | "memory_pressure"))
             || self.jetsam_reason().is_some_and(is_memory_reason)
     }

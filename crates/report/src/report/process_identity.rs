@@ -1,8 +1,9 @@
 //! Identity of a process, for reports that name no run.
 
-use crate::json::Value;
+use crate::json::{Number, Value};
 use crate::report::summary::facts::PartFacts;
-use crate::report::{Image, Report};
+use crate::report::{Frame, Image, Report};
+use crate::{is_framework_name, is_system_file_name};
 use unslide_model::DebugId;
 
 /// The system image in which threads wait. Nearly every report has a frame in it.
@@ -30,6 +31,12 @@ impl Report<'_> {
         pid.and_then(Value::as_unsigned).or_else(diagnostic)
     }
 
+    /// Returns true if an extension of the app wrote the report after the end of the process.
+    #[must_use]
+    pub fn has_corpse(&self) -> bool {
+        PartFacts::for_part(self, self.main_part()).corpse().is_some()
+    }
+
     /// Returns the number of threads of the main crash, which is the inner report if the handler crashed as well.
     #[must_use]
     pub fn thread_count(&self) -> Option<usize> {
@@ -46,14 +53,51 @@ impl Report<'_> {
         }
         let facts = PartFacts::for_part(self, self.main_part());
         let [pid, process] = facts.system_members(["process_id", "process_name"]);
-        let name = facts.report_member("process_name").or(process).and_then(Value::decode_string)?;
+        let name = facts.report_member("process_name").or(process).and_then(Value::decode_string);
         let images = &self.parts.get(facts.part()?.image_source?)?.images;
         Some(ProcessIdentity {
             pid: pid.and_then(Value::as_unsigned)?,
-            executable: find_image(images, &name)?,
+            executable: match name {
+                Some(name) => find_image(images, &name)?,
+                None => self.find_executable(images)?,
+            },
             system: find_image(images, SYSTEM_IMAGE)?,
         })
     }
+
+    /// Finds the executable of a diagnostic of MetricKit, which names no process: the image that the dynamic linker has called at
+    /// the beginning of the main thread. Returns None if an address of the report is made up, or if threads disagree.
+    fn find_executable(&self, images: &[Image<'_>]) -> Option<(DebugId, u64)> {
+        if !self.parts.get(self.main_part())?.is_metric_kit() {
+            return None;
+        }
+        let mut found = None;
+        for backtrace in self.backtraces.iter().filter(|backtrace| backtrace.part == self.main_part()) {
+            if backtrace.frames.iter().any(|frame| matches!(frame.instruction_addr, Some(Number::Float(_)))) {
+                return None;
+            }
+            let mut outermost = backtrace.frames.iter().rev().skip_while(|frame| frame.object_name.is_none());
+            if outermost.next().is_none_or(|frame| !is_linker(frame)) {
+                continue;
+            }
+            let Some(main) = outermost.find(|frame| !is_linker(frame)) else { continue };
+            let name = main.object_name.map(|name| name.decode().into_owned()).unwrap_or_default();
+            if is_system_file_name(&name) || is_framework_name(&name) {
+                continue;
+            }
+            let image = images.iter().find(|image| image.uuid.is_some() && image.uuid == main.object_uuid)?;
+            let executable = (image.uuid?, image.addr?.to_bits()?);
+            if *found.get_or_insert(executable) != executable {
+                return None;
+            }
+        }
+        found
+    }
+}
+
+/// Returns true for code of the dynamic linker, which starts an executable.
+fn is_linker(frame: &Frame<'_>) -> bool {
+    frame.object_name.is_some_and(|name| matches!(name.decode().as_ref(), "dyld" | "libdyld.dylib"))
 }
 
 /// Returns the debug id and the address of the image with this file name.

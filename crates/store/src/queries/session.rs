@@ -35,7 +35,7 @@ pub struct SessionJudgement {
 /// A fact about the memory of a session at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionEvidence {
-    /// `footprint`, `learned_limit`, `memory_pressure` or `jetsam`.
+    /// `footprint`, `learned_limit`, `memory_pressure`, `jetsam` or `memory_exception`.
     #[schema(value_type = String, example = "learned_limit")]
     pub kind: EvidenceKind,
     /// For people.

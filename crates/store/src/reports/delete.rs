@@ -3,7 +3,9 @@
 use super::groups;
 use super::keys::lock_known;
 use super::rollups::{self, Counted};
+use crate::events::StoreEvent;
 use crate::groups::lock_out_merges;
+use crate::hooks;
 use crate::number::to_row32;
 use crate::reprocess;
 use crate::segments::drop_frames;
@@ -54,6 +56,7 @@ pub async fn delete_report(
         groups::take_back(tx, &counted, None).await?;
     }
     reprocess::count_ends(tx, &reprocess::count_deleted(&[key])).await?;
+    hooks::send_event(StoreEvent::ReportDeleted(tx, report_id, variant)).await?;
     Ok(true)
 }
 

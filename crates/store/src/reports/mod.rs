@@ -21,7 +21,7 @@ pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};
 pub(crate) use rollups::HOUR_COUNTS_RETENTION;
-pub use same_crash::count_once;
+pub use same_crash::{CrashTeller, count_once};
 pub use store::{StoredBatch, store_arrivals, store_batch};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
@@ -115,6 +115,14 @@ pub struct ReportDetails {
     pub process_identity: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.
     pub metric_kit: bool,
+    /// Who tells of the crash. `None` is the app's own handler, or MetricKit.
+    pub teller: Option<CrashTeller>,
+    /// True if a handler wrote it that may run after another one of the same crash.
+    pub is_second_handler: bool,
+    /// The id of the process, if the report names it.
+    pub process_id: Option<u32>,
+    /// True for a memory exception of MetricKit: the system ended the app for lack of memory.
+    pub is_memory_exception: bool,
     /// The share of such reports that is sent, 0.001 to 1; all if absent. It does not count for a crash.
     pub sampled: Option<f64>,
     /// The search terms of its group: functions, files and the reason. The first 200 count.
@@ -122,6 +130,13 @@ pub struct ReportDetails {
 }
 
 impl ReportDetails {
+    /// Returns who tells of the crash.
+    #[must_use]
+    pub fn teller(&self) -> CrashTeller {
+        let known = if self.metric_kit { CrashTeller::MetricKit } else { CrashTeller::Handler };
+        self.teller.unwrap_or(known)
+    }
+
     /// Returns the signal of the report; `None` for crashes and other kinds that are always kept. A report of
     /// the app's end is a crash, also for a hang or an error of JavaScript; an end out of memory has a signal
     /// of its own.

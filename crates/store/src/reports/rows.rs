@@ -1,6 +1,6 @@
 //! The rows of `reports` and `report_bodies`.
 
-use super::{Change, FrameTotals, ImageUse, ReportDetails};
+use super::{Change, CrashTeller, FrameTotals, ImageUse, ReportDetails};
 use crate::groups;
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
@@ -210,6 +210,8 @@ struct NewReportRow {
     run_id: Option<Uuid>,
     process_identity: Option<Uuid>,
     metric_kit: bool,
+    teller: &'static str,
+    second_telling: bool,
     weight: i64,
     origin_topic: Option<String>,
     origin_partition: Option<i32>,
@@ -272,6 +274,8 @@ fn build_row(change: &Change<'_>) -> Result<NewReportRow> {
         run_id: facts.run_id,
         process_identity: facts.process_identity,
         metric_kit: facts.metric_kit,
+        teller: facts.teller().as_str(),
+        second_telling: facts.is_second_handler || facts.teller() != CrashTeller::Handler,
         weight: change.weight(),
         origin_topic: arrival.origin.as_ref().map(|o| truncate_name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
@@ -294,20 +298,22 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, context, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, frames_own, frames_own_symbolicated, symbols_missing, system_images, wanted,
              group_id, title, run_id, process_identity, metric_kit, weight, origin_topic, origin_partition, origin_offset, traceparent,
-             sender_key, stored_at)
+             sender_key, teller, second_telling, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.fatal, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary, r.context,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own,
              r.frames_own_symbolicated,
              r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.process_identity,
-             r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, r.sender_key, $3
+             r.metric_kit, r.weight, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, r.sender_key, r.teller,
+             r.second_telling, $3
          FROM json_to_recordset($2::text::json) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, fatal boolean, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb, context jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
              frames_missing integer, frames_own integer, frames_own_symbolicated integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
              group_id uuid, title text, run_id uuid, process_identity uuid, metric_kit boolean, weight integer, origin_topic text,
-             origin_partition integer, origin_offset bigint, traceparent text, sender_key text)
+             origin_partition integer, origin_offset bigint, traceparent text, sender_key text,
+             teller text, second_telling boolean)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, fatal = EXCLUDED.fatal, status = EXCLUDED.status, device_time = EXCLUDED.device_time,

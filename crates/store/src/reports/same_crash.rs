@@ -1,5 +1,4 @@
-//! Crashes that both KSCrash and MetricKit report: KSCrash's report counts, and MetricKit's is kept beside
-//! it.
+//! Crashes that several reports tell of: the best report counts, and the others are kept beside it.
 
 use super::groups;
 use super::keys::{KeyRow, lock_known};
@@ -8,42 +7,174 @@ use crate::column::TenantColumn;
 use crate::groups::lock_out_merges;
 use crate::number::to_row32;
 use crate::{GroupId, Result, Store, TenantTx, Uuid};
-use time::Duration;
+use time::{Duration, OffsetDateTime};
+use unslide_model::words;
 
-/// The most days between the arrivals of the two.
+/// The most days between the arrivals of two reports of a crash.
 const APART_DAYS: i32 = 3;
+/// The days by which MetricKit's report may arrive after the other one. It is looked for so far back once.
+const LATE_DAYS: i32 = 30;
+/// Time after which a report is not looked for so far back any more: a few intervals of the check.
+const FRESH_TIME: Duration = Duration::HOUR;
+/// The maximum number of reports from one that does not count to the one that does.
+const STEPS_LIMIT: usize = 8;
 
-/// Takes a MetricKit report out of all counts if a KSCrash report is about the same crash, whichever came
-/// first. They belong together if they name the same run of the app, or the same process if one of them names
-/// no run. Looks up `limit` of them at once, each one once. Returns how many were changed.
+words! {
+    /// Who tells of a crash, the best first.
+    #[derive(PartialOrd, Ord)]
+    pub enum CrashTeller {
+        /// An extension of the app that the system starts after the crash.
+        Corpse = "corpse",
+        /// The app's own handler.
+        Handler = "handler",
+        /// A crash log of the system.
+        Log = "log",
+        /// MetricKit.
+        MetricKit = "metric_kit",
+    }
+}
+
+/// A report of a crash, by its id and variant.
+type ReportKey = (Uuid, i32);
+
+/// Takes reports out of all counts if a better one tells of the same crash, whichever came first. They belong together if they name
+/// the same run of the app, or the same process if one of them names no run, or have the same id. Looks up `limit` of them at once,
+/// each one once. Returns how many were changed.
 pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     let since = store.now() - Duration::days(i64::from(APART_DAYS) + 1);
+    let fresh_since = store.now() - FRESH_TIME;
     let (mut after, mut changed) = ((since, Uuid::nil(), -1), 0);
     loop {
-        let twice = sqlx::query!(
+        let tellings = sqlx::query!(
             r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",
-                      stored_at AS "stored_at!", same_crash_as AS "same_crash_as!"
-               FROM unslide_crashes_told_twice($1, $2, $3, $4, $5)"#,
+                      stored_at AS "stored_at!", other_id AS "other_id!", other_variant AS "other_variant!"
+               FROM unslide_crash_tellings($1, $2, $3, $4, $5, $6, $7)"#,
             after.0,
             after.1,
             after.2,
+            fresh_since,
             APART_DAYS,
+            LATE_DAYS,
             to_row32(limit)
         )
         .fetch_all(store.pool())
         .await?;
-        let Some(last) = twice.last() else { return Ok(changed) };
+        let Some(last) = tellings.last() else { return Ok(changed) };
         after = (last.stored_at, last.report_id, last.variant);
         // One at a time: rows are locked in the order of one report.
-        for row in twice {
+        for row in tellings {
             let mut tx = store.tenant(&row.tenant.into()).await?;
             lock_out_merges(&mut tx).await?;
-            for key in lock_known(&mut tx, &[(row.report_id, row.variant)]).await? {
-                changed += u64::from(stop_counting(&mut tx, &key, row.same_crash_as).await?);
-            }
+            let own = (row.report_id, row.variant);
+            let other = (row.other_id, row.other_variant);
+            changed += u64::from(join_tellings(&mut tx, own, other).await?);
             tx.commit().await?;
         }
     }
+}
+
+/// A report that counts for its crash.
+struct Telling {
+    key: ReportKey,
+    teller: CrashTeller,
+    run_id: Option<Uuid>,
+    received_at: OffsetDateTime,
+}
+
+impl Telling {
+    /// Returns the order of tellings: the best first, and of equal ones that which came first. Of one id it is the first variant.
+    fn rank(&self, other: &Telling) -> (CrashTeller, OffsetDateTime, ReportKey) {
+        let teller = if self.key.0 == other.key.0 { CrashTeller::Corpse } else { self.teller };
+        let received_at =
+            if self.key.0 == other.key.0 { OffsetDateTime::UNIX_EPOCH } else { self.received_at };
+        (teller, received_at, self.key)
+    }
+}
+
+/// Takes the worse of two tellings of a crash out of the counts. Returns false if one of them does not count any more.
+async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> Result<bool> {
+    let Some(counted) = find_counted(tx, other).await? else { return Ok(false) };
+    if counted == own {
+        return Ok(false);
+    }
+    let keys = lock_known(tx, &[own, counted]).await?;
+    let (Some(own), Some(counted)) = (read_counted(tx, own).await?, read_counted(tx, counted).await?) else {
+        return Ok(false);
+    };
+    if own.run_id.zip(counted.run_id).is_some_and(|(own, counted)| own != counted) {
+        return Ok(false);
+    }
+    let is_own_better = own.rank(&counted) < counted.rank(&own);
+    let (better, worse) = if is_own_better { (own, counted) } else { (counted, own) };
+    let Some(key) = keys.iter().find(|key| key.row_key() == worse.key) else { return Ok(false) };
+    if !stop_counting(tx, key, better.key.0).await? {
+        return Ok(false);
+    }
+    // Reports that this one counted for.
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE reports SET same_crash_as = $3 WHERE tenant = $1 AND same_crash_as = $2 AND (report_id, variant) <> ($3, $4)",
+        tenant,
+        worse.key.0,
+        better.key.0,
+        better.key.1
+    )
+    .execute(connection)
+    .await?;
+    Ok(true)
+}
+
+/// Finds the report that counts for the crash of another one.
+async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<ReportKey>> {
+    let (mut id, mut variant) = (report.0, Some(report.1));
+    for _ in 0..STEPS_LIMIT {
+        let (connection, tenant, _) = tx.parts();
+        let found = sqlx::query!(
+            r#"SELECT r.variant AS "variant!", r.same_crash_as FROM report_keys k
+               JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+               WHERE k.tenant = $1 AND k.report_id = $2 AND CASE WHEN $3::integer IS NULL THEN r.fatal AND r.same_crash_as IS NULL
+                                                                 ELSE k.variant = $3 END
+               ORDER BY k.variant LIMIT 1"#,
+            tenant,
+            id,
+            variant
+        )
+        .fetch_optional(connection)
+        .await?;
+        let Some(found) = found else { return Ok(None) };
+        match found.same_crash_as {
+            None => return Ok(Some((id, found.variant))),
+            Some(next) => (id, variant) = (next, None),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a report if it counts for its crash.
+async fn read_counted(tx: &mut TenantTx, (id, variant): ReportKey) -> Result<Option<Telling>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT r.teller, r.metric_kit AS "metric_kit!", r.run_id, r.received_at AS "received_at!" FROM report_keys k
+           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND r.fatal AND r.same_crash_as IS NULL"#,
+        tenant,
+        id,
+        variant
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Telling {
+        key: (id, variant),
+        teller: teller_from_columns(row.teller.as_deref(), row.metric_kit),
+        run_id: row.run_id,
+        received_at: row.received_at,
+    }))
+}
+
+/// Returns the teller of a row; those of before have no word for it.
+fn teller_from_columns(teller: Option<&str>, metric_kit: bool) -> CrashTeller {
+    let before = if metric_kit { CrashTeller::MetricKit } else { CrashTeller::Handler };
+    teller.and_then(CrashTeller::parse).unwrap_or(before)
 }
 
 /// Takes one report out of the counts. Its key must be locked. Returns false if it was taken out before.
@@ -81,14 +212,14 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<b
     Ok(true)
 }
 
-/// Returns the group of KSCrash's report of a crash.
+/// Returns the group of the report that counts for a crash.
 async fn find_group(tx: &mut TenantTx, app: &str, report: Uuid) -> Result<Option<GroupId>> {
     let (connection, tenant, _) = tx.parts();
     let group = sqlx::query_scalar!(
         r#"SELECT r.group_id AS "group!: GroupId" FROM report_keys k
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
                          AND r.variant = k.variant
-           WHERE k.tenant = $1 AND k.report_id = $2 AND r.app = $3 AND NOT r.metric_kit AND r.group_id IS NOT NULL
+           WHERE k.tenant = $1 AND k.report_id = $2 AND r.app = $3 AND r.same_crash_as IS NULL AND r.group_id IS NOT NULL
            ORDER BY k.variant LIMIT 1"#,
         tenant,
         report,

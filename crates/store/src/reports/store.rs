@@ -6,7 +6,7 @@ use super::{
     rollups, rows, waits,
 };
 use crate::app_signals::{self, SignalDrops, SignalsByApp, UNSAMPLED_WEIGHT, WeightRounder};
-use crate::events::{StoreEvent, StoredReport, StoredReports};
+use crate::events::{MemoryException, StoreEvent, StoredReport, StoredReports};
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::hooks;
 use crate::key_erasures::{self, KeyedArrival};
@@ -301,6 +301,7 @@ impl<'a> Batch<'a> {
             app: rows::truncate_name(&change.arrival.facts.app),
             revision: change.arrival.revision,
             is_new: change.previous.is_none(),
+            memory_exception: find_memory_exception(change),
         });
         stored.collect()
     }
@@ -316,6 +317,21 @@ impl<'a> Batch<'a> {
         }
         ends
     }
+}
+
+/// Returns what a memory exception says of its end. Without a time its run is not found.
+fn find_memory_exception(change: &Change<'_>) -> Option<MemoryException> {
+    let facts = &change.arrival.facts;
+    let at = facts.device_time.filter(|_| facts.is_memory_exception)?;
+    Some(MemoryException {
+        at,
+        version: rows::truncate_name(&facts.version),
+        model: facts.model.as_ref().map(|model| rows::truncate_name(model)),
+        process_id: facts.process_id,
+        run_id: facts.run_id,
+        received_at: change.key.received_at,
+        sender_key: facts.sender_key,
+    })
 }
 
 fn build_ask(key: &KeyRow, revision: u32, needs: Vec<NeededSymbols>) -> Ask {

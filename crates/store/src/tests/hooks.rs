@@ -51,6 +51,9 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
             let kinds: Vec<&str> = announced.iter().map(|announcement| announcement.kind).collect();
             note(tx, "announced", kinds.join(" ")).await
         }
+        StoreEvent::ReportDeleted(tx, report, variant) => {
+            note(tx, "report deleted", format!("{} {variant}", report.0[0])).await
+        }
         StoreEvent::GroupsChanged(..) | StoreEvent::GroupsDeleted(..) => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 
 #![expect(missing_docs, reason = "the fields and variants of a format say what they are by their names")]
 
+mod app_end;
 mod launch;
 mod measurement;
 mod metric_kit;
@@ -21,10 +22,11 @@ mod sent_item;
 #[cfg(test)]
 mod tests;
 
+pub use app_end::{AppEndCause, AppEnds};
 pub use name::{MetricName, MetricUnit};
 pub use path_template::make_template;
 pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, WEIGHT_UNIT};
 pub use power::{BatteryMoment, BatteryPeriod, BatteryState};
 pub use request::RequestTiming;
 pub use request_error::find_error_name;
-pub use samples::Sample;
+pub use samples::{Sample, StateSample};

@@ -3,6 +3,7 @@
 //! device's language, see [`super::measurement`].
 
 use super::MetricName;
+use super::app_end::read_ends;
 use super::measurement::parse_measurement_in_unit;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::sent_item::whole_count;
@@ -45,12 +46,12 @@ const HISTOGRAMS: [(&str, &str, MetricName); 5] = [
 ];
 
 /// Values that no metric counts. The sender learns that they are not read.
-const NOT_COUNTED: [(&str, &str); 4] = [
+const NOT_COUNTED: [(&str, &str); 2] = [
     ("applicationLaunchMetrics", "histogrammedExtendedLaunchKey"),
     ("applicationLaunchMetrics", "histogrammedExtendedLaunch"),
-    ("applicationExitMetrics", "foregroundExitData"),
-    ("applicationExitMetrics", "backgroundExitData"),
 ];
+/// Counts of ends, and whether the app was on the screen.
+const ENDS: [(&str, bool); 2] = [("foregroundExitData", true), ("backgroundExitData", false)];
 
 /// Returns true for a payload of MetricKit without anything around it.
 pub(super) fn is_payload(json: &Value) -> bool {
@@ -98,6 +99,11 @@ pub(super) fn read_metrics(payload: &Value, into: &mut PayloadBuilder) {
         match read_histogram(found, metric, region, into) {
             true => into.measured_of(metric),
             false => into.unread.record(&format!("{group}.{key}")),
+        }
+    }
+    for (key, foreground) in ENDS {
+        if let Some(found) = payload.get("applicationExitMetrics").and_then(|group| group.get(key)) {
+            read_ends(found, foreground, &format!("applicationExitMetrics.{key}"), into);
         }
     }
     for (group, key) in NOT_COUNTED {

@@ -4,6 +4,7 @@
 //! language.
 
 use super::MetricName;
+use super::app_end::read_ends;
 use super::name::is_countable;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::sent_item::whole_count;
@@ -34,8 +35,14 @@ const HISTOGRAMS: [(&str, MetricName); 4] = [
     ("hangTimeMetric", MetricName::HangTime),
 ];
 /// Metrics that are not counted. The sender learns that they are not read.
-const NOT_COUNTED: [&str; 3] =
-    ["extendedLaunchMetric", "foregroundTerminationMetric", "backgroundTerminationMetric"];
+const NOT_COUNTED: [&str; 1] = ["extendedLaunchMetric"];
+/// Counts of ends, and whether the app was on the screen.
+const ENDS: [(&str, bool); 2] =
+    [("foregroundTerminationMetric", true), ("backgroundTerminationMetric", false)];
+/// States of a report that are read.
+const STATES_LIMIT: usize = 200;
+/// Characters of a state.
+const STATE_CHARS_LIMIT: usize = 200;
 /// Apple's symbols of units, if ours differ.
 const SYMBOLS: [(&str, &str); 6] =
     [("ms per s", "ms/s"), ("Hz", "fps"), ("\u{b5}s", "us"), ("\u{3bc}s", "us"), ("hr", "h"), ("KB", "kB")];
@@ -93,7 +100,8 @@ pub(super) fn read_end(report: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp(seconds).ok()
 }
 
-/// Reads the entry of the longest interval, which is the whole day. Shorter ones and those of states are parts of it.
+/// Reads the entry of the longest interval, which is the whole day, and those of states, which are parts of it. Shorter intervals are parts
+/// of it, too.
 pub(super) fn read_metrics(report: &Value, into: &mut PayloadBuilder) {
     let entries =
         report.get("intervalEntries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -104,12 +112,37 @@ pub(super) fn read_metrics(report: &Value, into: &mut PayloadBuilder) {
             .unwrap_or(0.0)
     };
     let longest = entries.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
-    let Some(entry) = longest else {
-        if report.get("stateEntries").is_some() {
-            into.unread.record("stateEntries");
+    for entry in list_state_entries(report) {
+        let before = into.samples.len();
+        read_values(entry, into);
+        into.move_to_state(before, state_name(entry).as_deref());
+    }
+    let Some(entry) = longest else { return };
+    for (name, metric) in metrics_of(entry) {
+        if let Some((_, foreground)) = ENDS.iter().find(|(known, _)| *known == name) {
+            read_ends(metric, *foreground, name, into);
         }
-        return;
-    };
+    }
+    read_values(entry, into);
+}
+
+/// Lists the entries of states: a list, or an object with a list for each domain.
+fn list_state_entries(report: &Value) -> impl Iterator<Item = &Value> {
+    let entries = report.get("stateEntries");
+    let listed = entries.and_then(Value::as_array).into_iter().flatten();
+    let by_domain = entries.and_then(Value::as_object).into_iter().flat_map(serde_json::Map::values);
+    listed.chain(by_domain.filter_map(Value::as_array).flatten()).take(STATES_LIMIT)
+}
+
+/// Returns the domain and the label of an entry's state.
+fn state_name(entry: &Value) -> Option<String> {
+    let text = |key: &str| entry.get("state")?.get(key)?.as_str().filter(|text| !text.is_empty());
+    let name = format!("{}: {}", text("domain")?, text("label")?);
+    Some(name.chars().filter(|c| *c != '\0').take(STATE_CHARS_LIMIT).collect())
+}
+
+/// Reads the values of one entry.
+fn read_values(entry: &Value, into: &mut PayloadBuilder) {
     let values = metrics_of(entry);
     let find_all =
         |name: &str| values.iter().filter(|(known, _)| *known == name).map(|(_, metric)| *metric).collect();

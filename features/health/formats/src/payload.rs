@@ -1,12 +1,13 @@
 //! One metric payload, as apps and gateways send it.
 
+use super::app_end::AppEnds;
 use super::launch::read_launch;
 use super::measurement::read_measurement;
 use super::metric_kit;
 use super::metric_report;
 use super::power::{BatteryPeriod, read_battery};
 use super::request::{RequestTiming, read_request};
-use super::samples::{PayloadBuilder, Sample, UnreadKeys};
+use super::samples::{PayloadBuilder, Sample, StateSample, UnreadKeys};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -44,6 +45,10 @@ pub struct MetricPayload {
     /// The weight of each observation, in thousandths.
     pub weight: u64,
     pub samples: Vec<Sample>,
+    /// Ends of the app in the period, by cause.
+    pub ends: Vec<AppEnds>,
+    /// Values in single states of the app: parts of `samples`.
+    pub state_samples: Vec<StateSample>,
     pub requests: Vec<RequestTiming>,
     /// The battery at both ends of the period.
     pub battery: Option<BatteryPeriod>,
@@ -234,6 +239,8 @@ impl Envelope {
                 .ok_or_else(|| field_error("measured_at", "must be the end of the period (RFC 3339)"))?,
             weight: sample_weight(check_sampled(self.sampled)?),
             samples: read.samples,
+            ends: read.ends,
+            state_samples: read.state_samples,
             requests,
             battery,
             unread: read.unread.into_keys(),

@@ -2,6 +2,7 @@
 //! them.
 
 use super::MetricName;
+use super::app_end::AppEnds;
 use super::name::is_countable;
 
 pub(super) const MOST_BUCKETS: usize = 1_000;
@@ -18,6 +19,14 @@ pub struct Sample {
     /// The value, in the metric's unit.
     pub value: f64,
     pub count: u32,
+}
+
+/// A sample of the time in which the app was in a state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateSample {
+    /// The domain and the label of the state, with a colon between them.
+    pub state: String,
+    pub sample: Sample,
 }
 
 /// The names of what could not be read, each once.
@@ -40,6 +49,10 @@ impl UnreadKeys {
 #[derive(Default)]
 pub(super) struct PayloadBuilder {
     pub(super) samples: Vec<Sample>,
+    /// Ends of the app.
+    pub(super) ends: Vec<AppEnds>,
+    /// Values in single states of the app, which are a part of `samples`.
+    pub(super) state_samples: Vec<StateSample>,
     pub(super) unread: UnreadKeys,
     observations: u64,
     /// Whether hangs were measured, be it that there was none.
@@ -93,6 +106,14 @@ impl PayloadBuilder {
     /// Adds a sample, unless its count is 0. Returns false if the payload has too many observations to add it.
     pub(super) fn add_sample(&mut self, sample: Sample) -> bool {
         self.add_samples(&[sample])
+    }
+
+    /// Takes the samples that were added since there were `before` of them, as those of a state. Without a state they are dropped.
+    pub(super) fn move_to_state(&mut self, before: usize, state: Option<&str>) {
+        let samples = self.samples.split_off(before.min(self.samples.len()));
+        let Some(state) = state else { return };
+        self.state_samples
+            .extend(samples.into_iter().map(|sample| StateSample { state: state.to_owned(), sample }));
     }
 
     /// Adds all samples with a count, or none. Returns false if the payload has too many observations to add them.

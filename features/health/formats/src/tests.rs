@@ -16,7 +16,7 @@ fn histogram(buckets: &[(&str, &str, u32)]) -> Value {
 }
 
 /// A payload as MetricKit writes it on a device with English as its language.
-fn metric_kit() -> Value {
+pub(super) fn metric_kit() -> Value {
     json!({
         "appVersion": "1.0.0",
         "timeStampBegin": "2025-10-21 07:00:00 +0000",

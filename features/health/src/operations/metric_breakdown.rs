@@ -54,7 +54,7 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Break a metric of a version down
 ///
-/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version or, of requests, by host,
+/// Returns the median and the 5th and 95th percentile of one metric by device model, by OS version, by state of the app or, of requests, by host,
 /// endpoint, result, protocol or connection; of bytes also their sum, and of `requests` the share that failed. Clients send metrics with `POST /v1/metrics`.
 #[utoipa::path(get, path = "/v1/apps/{app}/health/breakdown", tag = "apps", operation_id = "break_down_metric",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), BreakdownQuery),

@@ -5,6 +5,7 @@ use super::prelude::*;
 use crate::store::figures;
 use crate::store::figures::day;
 use crate::store::figures::signals::{self, ComparedVersions, VersionSignals};
+use crate::store::memory_exceptions::{MemoryEndCheck, check_memory_ends};
 use time::Date;
 use unslide_store::app_signals::{self, DroppedSignal};
 
@@ -44,6 +45,9 @@ pub struct VersionsHealth {
     /// metric. Absent where all are read.
     #[serde(with = "day::option", skip_serializing_if = "Option::is_none")]
     pub metrics_from: Option<Date>,
+    /// Ends for lack of memory that MetricKit reported in the period, and how often they were inferred before. Absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_ends: Option<MemoryEndCheck>,
     /// Events that were not kept in the period, because the app's settings switch them off or keep a sample of them.
     #[schema(max_items = 6)]
     pub dropped: Vec<DroppedSignal>,
@@ -78,7 +82,8 @@ pub async fn compare_versions(
     let chosen = query.compare_with.as_deref();
     let compared = signals::compare_with_version(&mut tx, &app, period, chosen).await?;
     let dropped = app_signals::list_drops(&mut tx, &app, period).await?;
-    if compared.versions.is_empty() && dropped.is_empty() {
+    let memory_ends = check_memory_ends(&mut tx, &app, period).await?;
+    if compared.versions.is_empty() && dropped.is_empty() && memory_ends.is_none() {
         return Err(Problem::new(Kind::NotFound, none));
     }
     if chosen.is_some_and(|chosen| compared.versions.iter().all(|version| version.version != chosen)) {
@@ -91,5 +96,5 @@ pub async fn compare_versions(
         let wanted: Vec<&str> = wanted.split(',').map(str::trim).collect();
         versions.retain(|version| wanted.contains(&version.version.as_str()));
     }
-    Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, dropped }))
+    Ok(Json(VersionsHealth { app, from: period.0, to, versions, metrics_from, memory_ends, dropped }))
 }

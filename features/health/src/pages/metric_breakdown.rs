@@ -52,9 +52,11 @@ pub async fn render_page(
         figures::compared_periods(storage.clock.now().date(), u32::try_from(state.chart_days()).unwrap_or(1));
     let mut tx = storage.tenant(access.tenant()).await?;
     let mut tables = Vec::new();
-    for (by, heading, column) in
-        [(MetricDimension::Model, "By device", "Device"), (MetricDimension::OsVersion, "By system", "System")]
-    {
+    for (by, heading, column) in [
+        (MetricDimension::Model, "By device", "Device"),
+        (MetricDimension::OsVersion, "By system", "System"),
+        (MetricDimension::State, "By state", "State"),
+    ] {
         let found = metric_breakdown::break_down(&mut tx, &app, version, metric, by, days).await?;
         if !found.is_empty() {
             tables.push((heading, column, found.iter().map(|figures| build_row(figures, metric)).collect()));

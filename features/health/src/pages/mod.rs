@@ -2,6 +2,7 @@
 
 mod figure;
 mod health_rows;
+mod memory_ends;
 mod metric_breakdown;
 mod overview;
 mod prelude;

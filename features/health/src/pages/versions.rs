@@ -1,6 +1,7 @@
 //! `/console/health`: the health of each version of an app, compared with the version before.
 
 use super::health_rows::{HealthCell, HealthCellLine, HealthRow};
+use super::memory_ends::describe_memory_ends;
 use super::prelude::*;
 use super::request_tables::{RequestTable, build_request_tables};
 use super::values::{COLUMNS, column_metric, format_share, format_value, whole};
@@ -11,6 +12,7 @@ use crate::store::figures::memory_limits::{self, MemoryLimit};
 use crate::store::figures::requests::{self, RequestFigures, RequestFilter};
 use crate::store::figures::signals::{self, ComparedVersions, SignalFigure, VersionSignals};
 use crate::store::figures::watched::FIGURE_PATH;
+use crate::store::memory_exceptions::check_memory_ends;
 use crate::store::{figures, measured_apps};
 use time::Date;
 use unslide_model::figures::format_fraction;
@@ -48,6 +50,8 @@ struct HealthPage {
     requests: Vec<RequestTable>,
     /// Notes on the figures: days that are left out, and signals that are not kept.
     notes: Vec<String>,
+    /// What MetricKit says of ends for lack of memory, and of the ends that were inferred.
+    memory_ends: Vec<String>,
     limits: Vec<MemoryLimit>,
 }
 
@@ -77,6 +81,7 @@ pub async fn render_page(
         requests::compare_app_requests(&mut tx, RequestFilter { app: &app, version: None, period: days })
             .await?;
     let dropped = app_signals::list_drops(&mut tx, &app, days).await?;
+    let memory_ends = check_memory_ends(&mut tx, &app, days).await?;
     let limits = memory_limits::app_limits(&mut tx, &app).await?;
     tx.rollback();
     let bar = FilterBar {
@@ -97,6 +102,7 @@ pub async fn render_page(
         days: state.chart_days(),
         notes: build_notes(metrics_from, found_requests.from, &dropped),
         requests: build_request_tables(found_requests),
+        memory_ends: memory_ends.map(|found| describe_memory_ends(&found)).unwrap_or_default(),
         limits,
     })
 }

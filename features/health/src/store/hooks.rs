@@ -2,6 +2,7 @@
 
 use super::figures::watched::WATCHED_FIGURES;
 use super::hours::ROWS_RETENTION;
+use super::memory_exceptions;
 use super::session_hook::SESSION_HOOK;
 use crate::figure_text::describe_figures;
 use time::OffsetDateTime;
@@ -11,11 +12,12 @@ use unslide_store::queries::session::{
 };
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, to_row32, words};
 use unslide_store::tables::{KeyColumn, OwnedTable, RowAge};
-use unslide_store::{HookFuture, Measures, StoreHook, TenantTx};
+use unslide_store::{HookFuture, Measures, StoreEvent, StoreHook, TenantTx};
 
 /// Lists the begin, the end and the metric payloads of a session, and answers questions about sessions.
 pub const HEALTH_HOOK: StoreHook = StoreHook {
     tables: OWNED_TABLES,
+    on_event: Some(on_event),
     session_events: Some(session_events),
     measures: Some(Measures { figures: WATCHED_FIGURES, sessions: SESSION_HOOK }),
     ..StoreHook::new(crate::NAME)
@@ -47,10 +49,25 @@ const OWNED_TABLES: &[OwnedTable] = &[
         age: RowAge::Retention,
         ..OwnedTable::new("metric_payloads")
     },
+    OwnedTable {
+        key: &[KeyColumn::Value("report_id"), KeyColumn::Value("variant")],
+        app: Some("app"),
+        version: Some("version"),
+        received_at: Some("received_at"),
+        session: Some("session_id"),
+        sender_key: Some("sender_key"),
+        age: RowAge::Retention,
+        ..OwnedTable::new("memory_exceptions")
+    },
     OwnedTable::new("metric_versions"),
     OwnedTable::new("metric_days"),
     OwnedTable::kept_for("metric_hours", ROWS_RETENTION),
+    OwnedTable::new("app_ends"),
 ];
+
+fn on_event<'e>(event: &'e mut StoreEvent<'_>) -> HookFuture<'e> {
+    Box::pin(memory_exceptions::act_on_event(event))
+}
 
 words! {
     /// Kinds of events in a session.
@@ -79,7 +96,14 @@ fn session_events<'t>(tx: &'t mut TenantTx, page: TimelinePage<'t>) -> HookFutur
         let rows = sqlx::query_as!(
             EventRow,
             r#"WITH own AS (
-                   SELECT session_id, version, started_at, ended_at, end_reason, judgement FROM sessions
+                   SELECT session_id, version, started_at, ended_at,
+                          CASE WHEN memory_exception IS NULL THEN end_reason ELSE 'out_of_memory' END AS end_reason,
+                          CASE WHEN memory_exception IS NULL THEN judgement
+                               ELSE jsonb_build_object('rule', 'memory_exception', 'confidence', 'high', 'evidence',
+                                   jsonb_build_array(jsonb_build_object('kind', 'memory_exception', 'value',
+                                       'report ' || memory_exception || coalesce('; inferred before: ' || replace(end_reason, '_', ' '), ''))))
+                          END AS judgement
+                   FROM sessions
                    WHERE tenant = $1 AND app = $2 AND session_id = $3 ORDER BY day DESC LIMIT $4),
                events AS (
                    SELECT started_at AS at, 'started' AS kind, session_id AS id, version, NULL AS reason,

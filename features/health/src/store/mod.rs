@@ -4,6 +4,7 @@ mod apps;
 pub mod figures;
 mod hooks;
 pub mod hours;
+pub mod memory_exceptions;
 pub mod metrics;
 mod session_hook;
 pub mod sessions;

@@ -17,15 +17,17 @@ use unslide_store::partitions;
 pub const APP: &str = "com.acme.shop";
 
 /// The tables that events change.
-pub const TABLES: [&str; 8] = [
+pub const TABLES: [&str; 10] = [
     "sessions",
     "session_days",
     "session_hour_counts",
     "metric_payloads",
+    "memory_exceptions",
     "metric_versions",
     "metric_days",
     "metric_hours",
     "signal_drops",
+    "app_ends",
 ];
 
 pub async fn database() -> TestDatabase {
@@ -54,6 +56,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         version: "1.0".to_owned(),
         os: Some("iOS 26.1".to_owned()),
         device: Some("iPhone16,1".to_owned()),
+        pid: None,
         started_at: start() - Duration::days(days),
         ended_at: None,
         duration: end.map(|_| 12.5),

@@ -7,6 +7,7 @@ mod health_indexer;
 mod hours;
 mod indexed_metrics;
 mod indexed_sessions;
+mod memory_exceptions;
 mod metrics;
 mod person;
 mod sampling;

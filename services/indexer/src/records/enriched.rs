@@ -14,7 +14,7 @@ use unslide_report::{
 use unslide_store::Uuid;
 use unslide_store::persons::hash_person;
 use unslide_store::reports::{
-    Arrival, FrameTotals, ImageUse, MOST_REPORT_USERS, ReportDetails, ReportOrigin,
+    Arrival, CrashTeller, FrameTotals, ImageUse, MOST_REPORT_USERS, ReportDetails, ReportOrigin,
 };
 use unslide_stream::Record;
 
@@ -59,6 +59,8 @@ pub fn read_report(
         unreadable("no_revision", "neither the report nor a header says which revision it is")
     })?;
     let original = document.stripped().unwrap_or_else(|| report.strip_additions());
+    let summary = report.summary();
+    let monitor = summary.monitor_id.clone();
     let arrival = Arrival {
         report_id: report.id,
         content_hash: ContentHash(Sha256::digest(&original).into()),
@@ -74,8 +76,12 @@ pub fn read_report(
                 .collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
             context: build_context(&report),
+            teller: find_teller(&report, monitor.as_deref(), document.is_translated()),
+            is_second_handler: monitor.as_deref().is_some_and(is_second_handler),
+            process_id: report.process_id().and_then(|pid| u32::try_from(pid).ok()),
+            is_memory_exception: report.crash_error().is_memory_exception(),
             sender_key: read_sender_key(record),
-            ..build_details(report.summary(), ours, report.count_own_frames())
+            ..build_details(summary, ours, report.count_own_frames())
         },
         images: list_images(ours),
         origin: read_origin(record),
@@ -187,9 +193,27 @@ fn build_details(summary: ReportSummary, ours: &Ours, own: OwnFrames) -> ReportD
         run_id: summary.run_id.as_deref().and_then(|id| Uuid::parse_str(id).ok()),
         process_identity: None,
         metric_kit: summary.monitor_id.as_deref() == Some("MetricKit"),
+        teller: None,
+        is_second_handler: false,
+        process_id: None,
+        is_memory_exception: false,
         sampled: summary.sampled,
         terms: Vec::new(),
     }
+}
+
+/// Returns who tells of a crash, if it is neither the app's own handler nor MetricKit.
+fn find_teller(report: &Report<'_>, monitor: Option<&str>, is_translated: bool) -> Option<CrashTeller> {
+    if report.has_corpse() || monitor == Some("Corpse") {
+        return Some(CrashTeller::Corpse);
+    }
+    (is_translated && monitor != Some("MetricKit")).then_some(CrashTeller::Log)
+}
+
+/// Returns true for monitors of KSCrash that may report what another one has reported: signals follow Mach exceptions and uncaught
+/// exceptions, and the others report the end of a run.
+fn is_second_handler(monitor: &str) -> bool {
+    matches!(monitor, "Signal" | "Watchdog" | "Termination")
 }
 
 /// Returns the identity of a process for its column: equal for the same process, different for two processes.

@@ -63,6 +63,12 @@ struct PrintedFacts {
     samples: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ns: Option<u64>,
+    /// The category of the end that MetricKit states since iOS 27.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    termination_category: Option<String>,
+    /// The states that the app reported to MetricKit before the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    states: Option<serde_json::Value>,
 }
 
 /// The place of a frame.
@@ -115,6 +121,7 @@ pub fn facts(report: &Report<'_>) -> String {
         let at = find(report, &|one| origins.contains(&one.origin));
         printed(&at.map(|at| plan.located_frames(at)).unwrap_or_default())
     };
+    let is_metric_kit = summary.monitor_id.as_deref() == Some("MetricKit");
     let exception_name = ["nsexception", "cpp_exception", "user_reported"]
         .into_iter()
         .find_map(|kind| text(&["crash", "error", kind, "name"]));
@@ -146,6 +153,10 @@ pub fn facts(report: &Report<'_>) -> String {
         profile_frames: of_origin(&[BacktraceOrigin::Profile, BacktraceOrigin::CallStackTree]),
         samples: report.build_profile().map(|profile| profile.nodes.iter().map(|node| node.samples).sum()),
         duration_ns: report.duration_nanos(),
+        termination_category: text(&["user", "terminationCategory"]).filter(|_| is_metric_kit),
+        states: value(&["user", "states"])
+            .filter(|_| is_metric_kit)
+            .and_then(|states| serde_json::from_slice(states.raw_bytes()).ok()),
     };
     serde_json::to_string(&facts).unwrap_or_default()
 }

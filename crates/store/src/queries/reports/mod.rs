@@ -51,6 +51,10 @@ pub struct ReportFilter {
     pub debug_id: Option<DebugId>,
     /// It is counted for this group, or for one that is merged into it.
     pub group: Option<GroupId>,
+    /// Another report of the same crash, with this id, is counted instead of it.
+    pub same_crash_as: Option<uuid::Uuid>,
+    /// The app's own key with this name has this value, or it is one of several values with commas between them.
+    pub key: Option<(String, String)>,
     /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
     /// Of more than 10,000 such groups those that were seen last count.
     pub text: Option<String>,
@@ -71,6 +75,7 @@ impl ReportFilter {
             to: compared.to.take(),
             debug_id: compared.debug_id.take(),
             group: compared.group.take(),
+            same_crash_as: compared.same_crash_as.take(),
             text: compared.text.take(),
             ..ReportFilter::default()
         };
@@ -145,8 +150,11 @@ pub struct ReportRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Uuid>)]
     pub group: Option<GroupId>,
-    /// Id of the report of the same crash that is counted instead of this one; only for reports from
-    /// MetricKit.
+    /// Who tells of the crash: `corpse`, `handler`, `log` or `metric_kit`. Absent for reports of other events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "handler")]
+    pub told_by: Option<String>,
+    /// Id of the report of the same crash that is counted instead of this one, because it is better or came first.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[sqlx(try_from = "Nullable<ReportIdColumn>")]
     #[schema(value_type = Option<String>, format = Uuid)]
@@ -193,9 +201,13 @@ impl ReportPage {
 /// through.
 const GROUPS_BY_INDEX_LIMIT: usize = 500;
 
+/// The app's own keys of a report.
+const KEYS_COLUMN: &str = "(r.context -> 'keys')";
+
 pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own, r.frames_own_symbolicated, r.symbols_missing, r.same_crash_as, r.weight, \
+     CASE WHEN r.fatal THEN coalesce(r.teller, CASE WHEN r.metric_kit THEN 'metric_kit' ELSE 'handler' END) END AS told_by, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// The days and waits by which the reports of an image are found.
@@ -397,6 +409,13 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
     }
     if let Some(counted) = filter.counted {
         query.push(" AND (r.same_crash_as IS NULL) = ").push_bind(counted);
+    }
+    if let Some(counted) = filter.same_crash_as {
+        query.push(" AND r.same_crash_as = ").push_bind(counted);
+    }
+    if let Some((name, value)) = &filter.key {
+        query.push(" AND ").push_bind(value.replace('\0', "")).push(" = ANY (string_to_array(");
+        query.push(KEYS_COLUMN).push(" ->> ").push_bind(name.replace('\0', "")).push(", ', '))");
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

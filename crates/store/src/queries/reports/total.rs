@@ -38,7 +38,9 @@ pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Opti
         return Ok(None);
     }
     let (indexed, compared) = filter.split();
-    let select = format!("WITH found AS (SELECT {TOTAL_COLUMNS}");
+    // Only for a key: the keys of a report are large.
+    let context = if compared.key.is_some() { ", r.context" } else { "" };
+    let select = format!("WITH found AS (SELECT {TOTAL_COLUMNS}{context}");
     let limit = to_row(TOTAL_ROWS_LIMIT + 1);
     let several = groups.as_deref().filter(|groups| groups.len() > 1 && filter.debug_id.is_none());
     let mut query = match several {

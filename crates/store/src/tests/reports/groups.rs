@@ -243,7 +243,7 @@ async fn a_crash_told_twice_is_found_in_few_rows_however_many_reports_name_its_p
     let at = start().unix_timestamp();
     execute(&database, &OF_ONE_PROCESS.replace("{at}", &at.to_string())).await;
     let look = format!(
-        "SELECT count(*) FROM unslide_crashes_told_twice(to_timestamp({at}) - interval '1 day', '{}', -1, 3, 500)",
+        "SELECT count(*) FROM unslide_crash_tellings(to_timestamp({at}) - interval '1 day', '{}', -1, to_timestamp({at}), 3, 30, 500)",
         Uuid::nil()
     );
     for (without_runs, expected) in [("false", 0), ("metric_kit", 300)] {

@@ -2,7 +2,7 @@
 
 use crate::cursor::ReportCursor;
 use crate::keys::{self, NewApiKey};
-use crate::queries::reports::{ReportFilter, ReportRow, explain, list_reports};
+use crate::queries::reports::{ReportFilter, ReportRow, explain, list_reports, read_total};
 use crate::queries::{apps, missing, versions};
 use crate::reports::Arrival;
 use crate::symbols;
@@ -539,4 +539,33 @@ async fn a_tenant_has_a_limited_number_of_keys_in_force() {
     assert!(keys::revoke_key(&mut tx, last.id, None).await.unwrap());
     keys::create_key(&mut tx, &key, &[2; 30]).await.unwrap();
     tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn reports_are_found_by_a_key_of_the_app_also_with_several_values() {
+    let database = Database::new().await;
+    let with_keys = |n: u8, keys: serde_json::Value| {
+        let mut one = arrival(n);
+        one.facts.context = serde_json::json!({ "keys": keys });
+        one
+    };
+    let screen = "state com.acme.screen";
+    database
+        .store(&[
+            with_keys(1, serde_json::json!({ screen: "cart, map" })),
+            with_keys(2, serde_json::json!({ screen: "map" })),
+            with_keys(3, serde_json::json!({ "plan": "map" })),
+            arrival(4),
+        ])
+        .await;
+    for (value, expected) in [("map", vec![2, 1]), ("cart", vec![1]), ("ma", vec![]), ("cart, map", vec![])] {
+        let key = Some((screen.to_owned(), value.to_owned()));
+        let filter = ReportFilter { key, ..ReportFilter::default() };
+        let found = all(&database, &filter, 10).await;
+        let ids: Vec<u8> = found.iter().map(|row| row.report_id.0[0]).collect();
+        assert_eq!(ids, expected, "{value}");
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let total = read_total(&mut tx, &filter).await.unwrap().unwrap();
+        assert_eq!(total.rows, i64::try_from(expected.len()).unwrap(), "{value}");
+    }
 }

@@ -16,4 +16,5 @@ pub mod scans;
 pub mod search;
 pub mod segments;
 pub mod storing;
+pub mod tellings;
 pub mod triage;

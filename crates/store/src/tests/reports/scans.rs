@@ -87,6 +87,8 @@ fn draw_filter(numbers: &mut Numbers, arrivals: &[Arrival]) -> ReportFilter {
         debug_id: numbers
             .sometimes(6, |numbers| debug_id([1, 2, 200, 77][usize::try_from(numbers.draw(4)).unwrap()])),
         group: numbers.sometimes(6, |_| group_of(one)),
+        same_crash_as: None,
+        key: None,
         text: numbers.sometimes(4, |numbers| match numbers.draw(4) {
             0 => "bug".into(),
             1 => text("bug ", numbers.draw(10)),

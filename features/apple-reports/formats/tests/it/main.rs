@@ -11,6 +11,7 @@ mod jetsam_logs;
 mod logs;
 mod metric_kit;
 mod monitors;
+mod one_crash;
 mod pasted;
 mod samples;
 mod samples_of_texts;

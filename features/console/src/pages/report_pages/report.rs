@@ -21,7 +21,8 @@ use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
 use unslide_site::{bytes, html_answer, session_path, text_or};
 use unslide_store::queries::report::FoundReport;
-use unslide_store::queries::reports::{self, ReportRow};
+use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
+use unslide_store::reports::CrashTeller;
 use unslide_store::sessions::{self, DeviceScope};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
@@ -29,6 +30,8 @@ use unslide_store::{TenantTx, Uuid, app_settings};
 const MAY_BE_MEMORY: [&str; 4] =
     ["out_of_memory", "memory_termination", "termination", "resource_termination"];
 
+/// The maximum number of other reports of a crash that are listed.
+const MOST_TELLINGS: u32 = 20;
 /// The maximum number of characters of a function in the title of a tab.
 const TAB_CHARS_LIMIT: usize = 60;
 
@@ -53,6 +56,8 @@ struct ReportPage<'r> {
     /// How long the app hung or was sampled, in milliseconds.
     took: Option<u64>,
     jetsam: Option<JetsamSection<'r>>,
+    /// Other reports of the same crash, which this one counts for: who tells, and their addresses.
+    tellings: Vec<(&'static str, String)>,
     sections: ContextSections,
     /// The sections of features.
     panels: Vec<PanelSection>,
@@ -83,6 +88,7 @@ pub async fn render_page(
         source_links(&mut tx, &found).await?.with_file_page(find_file_page(&symbolication, &signed.access));
     let panels = collect_panels(&panels, &mut tx, PanelSlot::Report(&found.listed)).await?;
     let learned_limit = learned_limit(&mut tx, &found.listed).await?;
+    let tellings = list_tellings(&mut tx, &found.listed).await?;
     tx.rollback();
     let (viewer, may_delete) = (signed.viewer, signed.access.principal.has_scope(Scope::TenantAdmin));
     let work = move || {
@@ -106,6 +112,7 @@ pub async fn render_page(
             flame: report.profile_or_hang().map(|_| path("/flame")),
             took: report.duration_millis(),
             jetsam: report.jetsam.as_deref().map(JetsamSection::from_event),
+            tellings,
             sections: ContextSections::from_context(report.read_context()),
             panels,
             may_delete,
@@ -120,6 +127,32 @@ pub async fn render_page(
     };
     let answer = symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await??;
     Ok(html_answer(answer))
+}
+
+/// Lists the other reports of a crash that this one counts for.
+async fn list_tellings(
+    tx: &mut TenantTx,
+    listed: &ReportRow,
+) -> Result<Vec<(&'static str, String)>, Problem> {
+    if listed.told_by.is_none() || listed.same_crash_as.is_some() {
+        return Ok(Vec::new());
+    }
+    let id = listed.report_id;
+    let filter = ReportFilter { same_crash_as: Some(id.uuid()), ..ReportFilter::default() };
+    let found = reports::list_reports(tx, &filter, None, MOST_TELLINGS).await?.reports;
+    let others = found.iter().filter(|other| (other.report_id, other.variant) != (id, listed.variant));
+    Ok(others.map(|other| (told_by(other), report_path(other.report_id, other.variant, ""))).collect())
+}
+
+/// Describes who tells of the crash of a report.
+fn told_by(listed: &ReportRow) -> &'static str {
+    match listed.told_by.as_deref().and_then(CrashTeller::parse) {
+        Some(CrashTeller::Corpse) => "an extension after the crash",
+        Some(CrashTeller::Handler) => "the app's crash handler",
+        Some(CrashTeller::Log) => "a crash log of the system",
+        Some(CrashTeller::MetricKit) => "MetricKit",
+        None => "",
+    }
 }
 
 /// Returns the page of the session in which the report was made.
@@ -236,6 +269,7 @@ fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
         ("Process", of(listed.process.as_deref())),
         ("Frames of the app", named(frames.own_symbolicated, frames.own)),
         ("Frames of the system", others),
+        ("Told by", told_by(listed).to_owned()),
         ("Revision", listed.revision.to_string()),
         ("Size", bytes(size)),
         ("Represents", represented_reports(listed.weight)),

@@ -8,7 +8,7 @@ use unslide_site::{BarSelect, period_or_any};
 
 pub(crate) const REPORTS_PAGE: &str = "/console/reports";
 /// All parameters of the address.
-pub(crate) const REPORT_FILTERS: [&str; 16] = [
+pub(crate) const REPORT_FILTERS: [&str; 18] = [
     "app",
     "version",
     "q",
@@ -25,10 +25,12 @@ pub(crate) const REPORT_FILTERS: [&str; 16] = [
     "from",
     "to",
     "without",
+    "same_crash_as",
+    "key",
 ];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_REPORT_FILTERS: [&str; 8] =
-    ["status", "group", "debug_id", "fatal", "counted", "from", "to", "without"];
+const LINKED_REPORT_FILTERS: [&str; 10] =
+    ["status", "group", "debug_id", "fatal", "counted", "from", "to", "without", "same_crash_as", "key"];
 /// Frequent types of reports. A gateway may send others.
 const REPORT_TYPES: [&str; 13] = [
     "mach",
@@ -76,6 +78,8 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime) -> ReportQuery
         os_version: text_of("os_version"),
         debug_id: state.get_text("debug_id"),
         group: state.get_text("group"),
+        same_crash_as: state.get_text("same_crash_as"),
+        key: state.get_text("key"),
         q: state.get_text("q"),
         cursor: state.get_text("cursor"),
         ..ReportQuery::default()
@@ -117,6 +121,8 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         ("without", "os_version") => "without a system".to_owned(),
         ("without", other) => format!("without a {other}"),
         ("debug_id", value) => format!("debug id {value}"),
+        ("same_crash_as", value) => format!("same crash as {value}"),
+        ("key", value) => value.to_owned(),
         ("status", value) => format!("all frames {value}"),
         (name, value) => format!("{name} {value}"),
     };

@@ -64,13 +64,17 @@ fn what_a_metric_report_has_beside_known_metrics_is_named() {
     let mut odd = metric_report();
     odd["intervalEntries"][1]["values"] = json!([
         {"cpuTimeMetric": {"value": {"value": 1, "unit": "fortnights"}}}, {"hangTimeMetric": {"histogram": {"buckets": [{}]}}},
-        {"foregroundTerminationMetric": {"normalTerminationCount": 3}}, {"laterMetric": {}},
+        {"foregroundTerminationMetric": {"normalTerminationCount": "three"}}, {"laterMetric": {}},
         {"metalFrameRateMetric": {"framesPerSecond": {"value": 59.5, "unit": "Hz"}}},
         {"metalFrameRateMetric": {"framesPerSecond": {"value": 30, "unit": "Hz"}}}]);
     let read_odd = read(&odd).unwrap();
     assert_eq!(
         read_odd.unread,
-        ["cpuTimeMetric.value", "hangTimeMetric.histogram", "foregroundTerminationMetric"]
+        [
+            "foregroundTerminationMetric.normalTerminationCount",
+            "cpuTimeMetric.value",
+            "hangTimeMetric.histogram"
+        ]
     );
     assert_eq!(samples(&read_odd).len(), 2, "one for each layer");
     let only_disk = json!({"timeRange": {"begin": 799_113_600, "end": 799_113_600}, "environment": metric_report()["environment"],
@@ -79,4 +83,43 @@ fn what_a_metric_report_has_beside_known_metrics_is_named() {
     let diagnostic = json!({"timeRange": {}, "crashDiagnostic": {}});
     let error = read(&diagnostic).unwrap_err();
     assert!(error.contains("a diagnostic of MetricKit") && error.contains("/v1/reports"), "{error}");
+}
+
+#[test]
+fn ends_are_counted_by_cause_in_both_forms() {
+    let ends = |payload: &MetricPayload| -> Vec<(bool, &'static str, u32)> {
+        payload.ends.iter().map(|ends| (ends.foreground, ends.cause.as_str(), ends.count)).collect()
+    };
+    let expected = [(true, "normal", 3), (true, "memory_limit", 1), (false, "system_pressure", 2)];
+    let mut report = metric_report();
+    report["intervalEntries"][1]["values"].as_array_mut().unwrap().extend([
+        json!({"foregroundTerminationMetric": {"normalTerminationCount": 3, "memoryLimitTerminationCount": 1, "watchdogTerminationCount": 0}}),
+        json!({"backgroundTerminationMetric": {"systemPressureTerminationCount": 2}}),
+    ]);
+    let found = read(&report).unwrap();
+    assert_eq!((ends(&found), found.unread.len()), (expected.to_vec(), 0));
+    let mut old = crate::tests::metric_kit();
+    old["applicationExitMetrics"] = json!({
+        "foregroundExitData": {"cumulativeNormalAppExitCount": 3, "cumulativeMemoryResourceLimitExitCount": 1},
+        "backgroundExitData": {"cumulativeMemoryPressureExitCount": 2}});
+    let found = read(&old).unwrap();
+    assert_eq!((ends(&found), found.unread.len()), (expected.to_vec(), 0));
+}
+
+#[test]
+fn values_of_states_are_apart_from_those_of_the_day_in_both_encodings() {
+    let hang = json!({"hangTimeMetric": {"histogram": {"buckets": [
+        {"lowerBound": {"value": 400, "unit": "ms"}, "upperBound": {"value": 700, "unit": "ms"}, "count": 4}]}}});
+    let entry = json!({"state": {"domain": "com.acme.screen", "label": "map"}, "values": [hang]});
+    let without_label = json!({"state": {"domain": "com.acme.screen"}, "values": [hang]});
+    let mut listed = metric_report();
+    listed["stateEntries"] = json!([entry, without_label]);
+    let mut by_domain = metric_report();
+    by_domain["stateEntries"] = json!({"com.acme.screen": [entry]});
+    for report in [listed, by_domain] {
+        let found = read(&report).unwrap();
+        assert_eq!(samples(&found), MEASURED, "a state is a part of the day");
+        let [state] = found.state_samples.as_slice() else { panic!("{:?}", found.state_samples) };
+        assert_eq!((state.state.as_str(), state.sample.count), ("com.acme.screen: map", 4));
+    }
 }

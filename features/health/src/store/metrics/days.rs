@@ -59,6 +59,14 @@ impl PayloadSums {
             row.weight = row.weight.saturating_add(weight);
             row.sketch.add_value(sample.value, weight);
         }
+        for state in &payload.state_samples {
+            let dimension = MetricDimension::State;
+            let counted_as = self.known.counted_as(counted, dimension, &state.state).to_owned();
+            let row = own.entry((Some(dimension), counted_as, state.sample.metric)).or_default();
+            let weight = counted.weight.saturating_mul(state.sample.count.into());
+            row.weight = row.weight.saturating_add(weight);
+            row.sketch.add_value(state.sample.value, weight);
+        }
         for request in &payload.requests {
             add_request(&mut own, request, (None, String::new()), counted.weight);
             for (dimension, value) in request_values(request) {

@@ -30,6 +30,8 @@ unslide_model::words! {
         Model = "model",
         /// The operating system and its version.
         OsVersion = "os_version",
+        /// A state that the app reported to MetricKit: its domain and its label. Its values are those of the time in the state.
+        State = "state",
     }
 }
 
@@ -100,6 +102,9 @@ fn payload_values<'p>(
         sums.1 = sums.1.saturating_add(if failed { counted.weight } else { 0 });
     };
     made_on(counted).for_each(|(dimension, value)| add(dimension, value, false));
+    for state in &counted.payload.state_samples {
+        add(MetricDimension::State, &state.state, false);
+    }
     for request in &counted.payload.requests {
         request_values(request).for_each(|(dimension, value)| add(dimension, value, request.failed));
     }
@@ -137,7 +142,8 @@ pub(super) async fn known_values(tx: &mut TenantTx, counted: &[CountedPayload<'_
     for one in counted {
         let has_requests = !one.payload.requests.is_empty();
         let of_requests = MetricDimension::OF_REQUESTS.into_iter().filter(|_| has_requests);
-        let dimensions = of_requests.chain(made_on(one).map(|(dimension, _)| dimension));
+        let of_states = (!one.payload.state_samples.is_empty()).then_some(MetricDimension::State);
+        let dimensions = of_requests.chain(of_states).chain(made_on(one).map(|(dimension, _)| dimension));
         keys.extend(dimensions.map(|dimension| key(one, dimension)));
     }
     let apps: Vec<String> = keys.iter().map(|key| key.0.clone()).collect();

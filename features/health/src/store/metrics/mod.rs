@@ -3,6 +3,7 @@
 
 mod days;
 mod dimension;
+mod ends;
 mod hours;
 mod session_figures;
 mod sums;
@@ -82,6 +83,7 @@ pub async fn store(
     let (days, hours) = sums.finish();
     days::add(tx, &days).await?;
     hours::add(tx, &hours).await?;
+    ends::add(tx, &counted).await?;
     app_signals::count_dropped(tx, &drops).await?;
     Ok(outcomes)
 }

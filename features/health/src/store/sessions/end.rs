@@ -4,6 +4,7 @@ use super::event::{SessionEvent, is_vague};
 use super::termination::TerminationEvidence;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
+use unslide_store::Uuid;
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::to_row;
 
@@ -19,6 +20,8 @@ pub(super) struct SessionEnd {
     pub(super) judgement: Option<SessionJudgement>,
     /// Bytes of memory that the app could have, as that event says.
     pub(super) memory_limit: Option<i64>,
+    /// The memory exception of MetricKit that is about the end. It replaces the reason, which stays as it was inferred.
+    pub(super) memory_exception: Option<Uuid>,
 }
 
 /// A session that ended for lack of memory.
@@ -42,6 +45,7 @@ impl SessionEnd {
             foreground: event.foreground,
             judgement: judged.as_ref().map(SessionJudgement::from),
             memory_limit: limit.map(to_row),
+            memory_exception: None,
         }
     }
 
@@ -55,7 +59,8 @@ impl SessionEnd {
         if replaced {
             let foreground = later.foreground.or(self.foreground);
             let memory_limit = later.memory_limit.or(self.memory_limit);
-            SessionEnd { at, foreground, memory_limit, ..later }
+            let memory_exception = self.memory_exception;
+            SessionEnd { at, foreground, memory_limit, memory_exception, ..later }
         } else {
             SessionEnd { at, ..self }
         }
@@ -66,12 +71,22 @@ impl SessionEnd {
         self.at.is_none() && self.reason.is_none()
     }
 
+    /// Returns the reason that counts.
+    fn counted_reason(&self) -> Option<EndReason> {
+        self.memory_exception.map(|_| EndReason::OutOfMemory).or(self.reason)
+    }
+
+    /// Returns true if a memory exception may be about the session: its end is known, and the app did not exit.
+    pub(super) fn may_be_memory_exception(&self) -> bool {
+        self.reason.is_some_and(|reason| reason != EndReason::Exited) || self.memory_exception.is_some()
+    }
+
     pub(super) fn crashed(&self) -> bool {
-        self.reason == Some(EndReason::Crashed)
+        self.counted_reason() == Some(EndReason::Crashed)
     }
 
     pub(super) fn memory(&self) -> Option<MemoryEnd> {
-        match (self.reason?, self.foreground == Some(true)) {
+        match (self.counted_reason()?, self.foreground == Some(true)) {
             (EndReason::OutOfMemory, true) => Some(MemoryEnd::Evident),
             (EndReason::Unexplained, true) => Some(MemoryEnd::Unexplained),
             (EndReason::OutOfMemory | EndReason::Unexplained, false) => Some(MemoryEnd::Background),

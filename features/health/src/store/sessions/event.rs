@@ -52,6 +52,8 @@ pub struct SessionEvent {
     pub version: String,
     pub os: Option<String>,
     pub device: Option<String>,
+    /// The id of the process, which tells apart the sessions that a memory exception may be about.
+    pub pid: Option<i32>,
     /// The share of the sessions that is sent, 0.001 to 1: each counts as 1 divided by this share, rounded.
     /// The app has to decide per session, not per event.
     pub sampled: Option<f64>,
@@ -138,6 +140,9 @@ impl SessionEvent {
             ("device", self.device.as_ref(), 1..=TEXT_CHARS),
         ])?;
         self.check_counts()?;
+        if self.pid.is_some_and(i32::is_negative) {
+            return Err(field_error("pid", "must not be negative"));
+        }
         check_sampled(self.sampled)?;
         match self.duration {
             Some(_) if self.ended_at.is_some() => {

@@ -5,6 +5,7 @@ mod days;
 mod end;
 mod event;
 mod hours;
+mod known;
 mod learned_limits;
 mod person;
 mod termination;
@@ -15,28 +16,32 @@ pub use person::find_sessions;
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
 
+pub(super) use known::set_memory_exceptions;
+
 use crate::store::hours::counted_hour;
-use days::{CountedSession, SessionDeltas};
+use crate::store::memory_exceptions::{self, RunPeriod};
+use days::CountedSession;
+pub use days::SessionDeltas;
 use end::SessionEnd;
+use known::complete_known;
 use learned_limits::LearnedLimits;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use time::Date;
+use time::{Date, Duration};
 use unslide_model::AppSignal;
 use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, SignalDrops, UNSAMPLED_WEIGHT, WeightRounder};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::key_erasures::{self, KeyedArrival};
 use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind, hash_person};
-use unslide_store::queries::session::SessionJudgement;
-use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_bytes, json_time};
+use unslide_store::sql::{json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
 
 /// A session event that came from the topic.
 pub type SessionArrival = EventArrival<SessionEvent>;
 
 /// App, id and day: what a session is found by.
-type SessionKey = (String, String, Date);
+pub type SessionKey = (String, String, Date);
 
 /// The facts of one session from the events of a batch.
 struct Told<'a> {
@@ -99,12 +104,42 @@ pub async fn store(
     }
     weigh(tx, &mut told, &mut outcomes).await?;
     let mut deltas = SessionDeltas::default();
+    let ended = list_bad_ends(&told);
+    memory_exceptions::lock_joins(tx, &ended.iter().map(|run| run.app.as_str()).collect()).await?;
     insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
     complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
-    days::add(tx, &deltas.days).await?;
-    hours::add(tx, &deltas.hours).await?;
+    if !ended.is_empty() {
+        memory_exceptions::join_exceptions(tx, &ended, &mut deltas).await?;
+    }
+    add_deltas(tx, &deltas).await?;
     app_signals::count_dropped(tx, &dropped(arrivals, &outcomes)).await?;
     Ok(outcomes)
+}
+
+/// Adds to the counts of days and of hours.
+pub(super) async fn add_deltas(tx: &mut TenantTx, deltas: &SessionDeltas) -> Result<()> {
+    days::add(tx, &deltas.days).await?;
+    hours::add(tx, &deltas.hours).await
+}
+
+/// Returns the sessions that a memory exception may be about.
+fn list_bad_ends(told: &BTreeMap<SessionKey, Told<'_>>) -> Vec<RunPeriod> {
+    let ended = told.iter().filter(|(_, told)| told.end.may_be_memory_exception());
+    ended
+        .map(|((app, id, _), told)| {
+            let event = &told.first.event;
+            let day_later = event.started_at.checked_add(Duration::DAY).unwrap_or(event.started_at);
+            RunPeriod {
+                app: app.clone(),
+                version: event.version.clone(),
+                device: event.device.clone(),
+                // Reports write the ids of runs in lower case.
+                session: Some(id.clone()),
+                first: event.started_at,
+                last: told.end.at.unwrap_or(day_later),
+            }
+        })
+        .collect()
 }
 
 /// Sets the weight of each session, and the outcome of those that are not kept.
@@ -216,6 +251,7 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "ended_at": end.at.map(json_time),
         "end_reason": end.reason.map(EndReason::as_str),
         "foreground": end.foreground,
+        "pid": event.pid,
         "received_at": json_time(told.first.received_at),
         "counted": event.sessions,
         "counted_crashed": event.sessions.map(|_| event.crashed.unwrap_or(0)),
@@ -232,10 +268,10 @@ async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
     let rows = sqlx::query!(
         r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
                                  ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
-                                 judgement, memory_limit, sender_key)
+                                 judgement, memory_limit, sender_key, pid)
            SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
                   n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
-                  n.judgement, n.memory_limit, n.sender_key
+                  n.judgement, n.memory_limit, n.sender_key, n.pid
            FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
            ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
            ON CONFLICT (tenant, app, session_id, day) DO NOTHING
@@ -246,92 +282,4 @@ async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
     .fetch_all(connection)
     .await?;
     Ok(rows.into_iter().map(|row| (row.app, row.session_id, row.day)).collect())
-}
-
-/// Adds the ends that sessions which were there did not have yet.
-async fn complete_known(
-    tx: &mut TenantTx,
-    told: &BTreeMap<SessionKey, Told<'_>>,
-    outcomes: &mut [EventOutcome],
-    deltas: &mut SessionDeltas,
-) -> Result<()> {
-    let now = tx.now();
-    let ending: Vec<&SessionKey> =
-        told.iter().filter(|(_, told)| !told.end.is_open()).map(|(key, _)| key).collect();
-    if ending.is_empty() {
-        return Ok(());
-    }
-    let apps: Vec<String> = ending.iter().map(|key| key.0.clone()).collect();
-    let ids: Vec<String> = ending.iter().map(|key| key.1.clone()).collect();
-    let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.user_hash, s.started_at, s.ended_at, s.foreground,
-                  s.weight, s.end_reason AS "end_reason!: Nullable<EndReasonColumn>",
-                  s.judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>", s.memory_limit
-           FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
-           JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
-           WHERE s.installation IS NOT NULL
-           ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s"#,
-        tenant,
-        &apps,
-        &ids,
-        &dates
-    )
-    .fetch_all(connection)
-    .await?;
-    let mut changed = Vec::new();
-    for row in rows {
-        let key = (row.app, row.session_id, row.day);
-        let Some(told) = told.get(&key) else { continue };
-        let known = SessionEnd {
-            at: row.ended_at,
-            reason: row.end_reason.into(),
-            foreground: row.foreground,
-            judgement: row.judgement.into(),
-            memory_limit: row.memory_limit,
-        };
-        let end = known.clone().completed(told.end.clone());
-        if end == known {
-            continue;
-        }
-        outcomes[told.completing] = EventOutcome::Completed;
-        // Of the version, the installation and the user that the session was counted for.
-        let (user, weight) = (row.user_hash.as_deref(), row.weight.into());
-        let session = CountedSession { installation: &row.installation, user, weight };
-        let hour = counted_hour(row.started_at, now);
-        deltas.change((key.0.clone(), row.version, key.2), hour, |delta| delta.ended(session, &known, &end));
-        changed.push((key, end));
-    }
-    write_ends(tx, &changed).await
-}
-
-async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> Result<()> {
-    if changed.is_empty() {
-        return Ok(());
-    }
-    let rows = changed.iter().map(|((app, id, day), end)| {
-        json!({
-            "app": app,
-            "session_id": id,
-            "day": day.to_string(),
-            "ended_at": end.at.map(json_time),
-            "end_reason": end.reason.map(EndReason::as_str),
-            "foreground": end.foreground,
-            "judgement": end.judgement,
-            "memory_limit": end.memory_limit,
-        })
-    });
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground,
-                judgement = n.judgement, memory_limit = n.memory_limit
-         FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
-         WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
-        tenant,
-        rows.collect::<Value>()
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

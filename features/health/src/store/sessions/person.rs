@@ -25,10 +25,13 @@ pub fn find_sessions<'t>(tx: &'t mut TenantTx, scope: PersonScope<'t>) -> HookFu
             SessionRow,
             r#"SELECT app AS "app!", session_id AS "session_id!", version AS "version!", started_at AS "started_at!",
                       end_reason, is_user AS "is_user!"
-               FROM ((SELECT app, session_id, version, started_at, end_reason, false AS is_user FROM sessions
+               FROM ((SELECT app, session_id, version, started_at,
+                             CASE WHEN memory_exception IS NULL THEN end_reason ELSE 'out_of_memory' END AS end_reason,
+                             false AS is_user FROM sessions
                       WHERE tenant = $1 AND installation = $2 ORDER BY day DESC, session_id DESC LIMIT $5)
                      UNION ALL
-                     (SELECT app, session_id, version, started_at, end_reason, true FROM sessions
+                     (SELECT app, session_id, version, started_at,
+                             CASE WHEN memory_exception IS NULL THEN end_reason ELSE 'out_of_memory' END, true FROM sessions
                       WHERE tenant = $1 AND user_hash = $2 ORDER BY day DESC, session_id DESC LIMIT $5)) s
                WHERE $3::text IS NULL OR app = $3
                ORDER BY coalesce(end_reason NOT IN ('exited', 'unknown'), false) DESC, started_at DESC, session_id

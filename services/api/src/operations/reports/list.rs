@@ -4,8 +4,8 @@ use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
 use time::OffsetDateTime;
-use unslide_model::GroupRef;
-use unslide_store::GroupId;
+use unslide_model::{GroupRef, ReportId};
+use unslide_store::{GroupId, Uuid};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
 
 /// Longer filters match nothing that is stored.
@@ -36,7 +36,7 @@ pub struct ReportQuery {
     pub status: Option<String>,
     /// True lists only crashes: the app did not survive them. False lists only other reports.
     pub fatal: Option<bool>,
-    /// True lists only reports that figures count: not those from MetricKit of a crash that another report counts for.
+    /// True lists only reports that figures count: not those of a crash that another report counts for.
     pub counted: Option<bool>,
     /// True for reports in which an image of the app lacks symbols, false for the others.
     pub symbols_missing: Option<bool>,
@@ -51,6 +51,12 @@ pub struct ReportQuery {
     /// The only group to list: its id or its short id.
     #[param(example = "SHOP-1A2B")]
     pub group: Option<String>,
+    /// The id of a report of a crash: lists the other reports of the same crash, which it is counted for.
+    pub same_crash_as: Option<String>,
+    /// A key of the app with its value, such as `plan=pro`, or a state that MetricKit reports, such as `state com.example.screen=map`. If a
+    /// key has several values with commas between them, one of them.
+    #[param(example = "state com.example.screen=map")]
+    pub key: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
     /// crash, in any case, or is the id or short id of the group. If more than 10,000 groups match, those that were seen last count.
     #[param(min_length = 3, max_length = 100)]
@@ -82,7 +88,7 @@ pub struct ReportListPage {
 
 /// List reports
 ///
-/// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `symbols_missing`, `model` and `os_version` are
+/// Lists reports, the newest arrival first. `build`, `type`, `status`, `fatal`, `counted`, `symbols_missing`, `model`, `os_version` and `key` are
 /// compared report by report, without an index, and so is `version` without `app` or `group`. Such a page ends after two seconds, with fewer
 /// entries or none: `searched_to` says how far it looked, and `next_cursor` goes on from there. No report is left out or repeated.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
@@ -137,6 +143,18 @@ async fn read_group(
     }
 }
 
+/// Returns the id of a report in the parameter `same_crash_as`.
+fn parse_report(text: &str) -> Result<Uuid, Problem> {
+    parse_parameter::<ReportId>("same_crash_as", text).map(ReportId::uuid)
+}
+
+/// Returns the name and the value of a key in the parameter `key`.
+fn parse_key(text: &str) -> Result<(String, String), Problem> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or_else(|| Problem::new(Kind::InvalidParameter, "key: NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn build_filter(
     access: &Access<ReportsRead>,
     query: ReportQuery,
@@ -157,6 +175,8 @@ fn build_filter(
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
         group,
+        same_crash_as: query.same_crash_as.as_deref().map(parse_report).transpose()?,
+        key: query.key.as_deref().map(parse_key).transpose()?,
         text: search_text(query.q)?,
     };
     if let Some(status) = &filter.status
@@ -171,6 +191,8 @@ fn build_filter(
         ("type", filter.kind.as_deref()),
         ("model", filter.model.as_deref()),
         ("os_version", filter.os_version.as_deref()),
+        ("key", filter.key.as_ref().map(|(name, _)| name.as_str())),
+        ("key", filter.key.as_ref().map(|(_, value)| value.as_str())),
     ];
     check_texts(Kind::InvalidParameter, FILTER_BYTES, texts)?;
     Ok(filter)
