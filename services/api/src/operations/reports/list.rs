@@ -5,8 +5,8 @@ use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
 use time::OffsetDateTime;
 use unslide_model::{GroupRef, ReportId};
-use unslide_store::{GroupId, Uuid};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
+use unslide_store::{GroupId, Uuid};
 
 /// Longer filters match nothing that is stored.
 const FILTER_BYTES: usize = 1_024;
