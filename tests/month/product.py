@@ -114,7 +114,9 @@ class Product:
                     return
             except OSError:
                 time.sleep(0.3)
-        raise Failed(f"{name} is not ready after {WAIT_SECONDS} s; its log is {self.folder}/{name}.log")
+        ended = self.services[name].poll()
+        what = f"is not ready after {WAIT_SECONDS} s" if ended is None else f"ended with {ended} at its start"
+        raise Failed(f"{name} {what}; its log is {self.folder}/{name}.log")
 
     def kill_service(self, name: str):
         process = self.services.pop(name)

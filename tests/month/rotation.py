@@ -6,7 +6,7 @@ import urllib.request
 from faults import Load
 from keys import renew_keys
 from operations import replace_services
-from security import Authority, Login, delete_kafka_users
+from security import Authority, Login, end_kafka_users
 from servers import Failed
 
 # What `config check` is given of the old secrets, one after another.
@@ -56,7 +56,7 @@ def retire(month, login):
     month.wait_until(f"no service uses {login.database} at PostgreSQL",
                      lambda: product.sql(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{login.database}'") == "0")
     end_database_login(product, login)
-    delete_kafka_users(product.kafka.bootstrap, login)
+    end_kafka_users(product.kafka.bootstrap, login)
     set_access_keys(product, product.login)
 
 

@@ -53,15 +53,20 @@ def wait_all(futures):
         future.result(timeout=300)
 
 
+def set_passwords(client, login: Login, password: str):
+    from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+    information = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wait_all(client.alter_user_scram_credentials([UserScramCredentialUpsertion(login.kafka_user(name), information, password.encode())
+                                                  for name in LOGINS]))
+
+
 def make_kafka_users(bootstrap: str, login: Login, rights: list[dict]):
     """Makes the users of a login, with the rights that `unslide migrate --acls --json` lists."""
-    from confluent_kafka.admin import (AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType, ScramCredentialInfo,
-                                       ScramMechanism, UserScramCredentialUpsertion)
+    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
     client = administrator(bootstrap)
-    information = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    wait_all(client.alter_user_scram_credentials([UserScramCredentialUpsertion(login.kafka_user(name), information, login.password.encode())
-                                                  for name in LOGINS]))
+    set_passwords(client, login, login.password)
     operations = {"".join(word.title() for word in each.name.split("_")): each for each in AclOperation}
     types = {"transactional_id": ResourceType.TRANSACTIONAL_ID, "group": ResourceType.GROUP, "topic": ResourceType.TOPIC}
     wait_all(client.create_acls([
@@ -69,12 +74,9 @@ def make_kafka_users(bootstrap: str, login: Login, rights: list[dict]):
                    AclPermissionType.ALLOW) for right in rights for name in right["names"] for operation in right["operations"]]))
 
 
-def delete_kafka_users(bootstrap: str, login: Login):
-    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
-
-    client = administrator(bootstrap)
-    wait_all(client.alter_user_scram_credentials(
-        [UserScramCredentialDeletion(login.kafka_user(name), ScramMechanism.SCRAM_SHA_512) for name in LOGINS]))
+def end_kafka_users(bootstrap: str, login: Login):
+    """Gives the users of a login a password that no one has. Kafka 4.3.1 loses all users when it starts and finds one deleted."""
+    set_passwords(administrator(bootstrap), login, secrets.token_hex(16))
 
 
 def change_kafka_certificate(bootstrap: str, keystore: Path):
