@@ -2,7 +2,7 @@
 
 use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
-use crate::{GroupId, OwnerTx, TenantTx, Uuid};
+use crate::{GroupId, OwnerTx, RunId, TenantTx};
 use serde_json::Value;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId, SenderKeyId};
@@ -68,7 +68,7 @@ pub struct MemoryException {
     /// The id of the process that ended.
     pub process_id: Option<u32>,
     /// The run that ended, if the report names it.
-    pub run_id: Option<Uuid>,
+    pub run_id: Option<RunId>,
     /// When the report arrived.
     pub received_at: OffsetDateTime,
     /// The public key that the report came with.

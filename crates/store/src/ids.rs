@@ -79,6 +79,8 @@ ids! {
     ReprocessId;
     /// A segment of stored reports.
     SegmentId;
+    /// A run of an app.
+    RunId;
 }
 
 impl From<GroupId> for GroupRef {

@@ -59,6 +59,7 @@ fn describe_rows<'r>(rows: impl Iterator<Item = (&'r str, u64)>) -> String {
         "reports" => ("report", "reports"),
         "sessions" => ("session", "sessions"),
         "metric_payloads" => ("metric payload", "metric payloads"),
+        "memory_exceptions" => ("memory exception", "memory exceptions"),
         "captures" => ("capture", "captures"),
         _ => ("other row", "other rows"),
     };

@@ -6,9 +6,9 @@ use super::rollups::{self, Counted};
 use crate::column::TenantColumn;
 use crate::groups::lock_out_merges;
 use crate::number::to_row32;
-use crate::{GroupId, Result, Store, TenantTx, Uuid};
+use crate::{GroupId, Result, RunId, Store, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
-use unslide_model::words;
+use unslide_model::{ReportId, words};
 
 /// The most days between the arrivals of two reports of a crash.
 const APART_DAYS: i32 = 3;
@@ -35,7 +35,7 @@ words! {
 }
 
 /// A report of a crash, by its id and variant.
-type ReportKey = (Uuid, i32);
+type ReportKey = (ReportId, i32);
 
 /// Takes reports out of all counts if a better one tells of the same crash, whichever came first. They belong together if they name
 /// the same run of the app, or the same process if one of them names no run, or have the same id. Looks up `limit` of them at once,
@@ -65,8 +65,8 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
         for row in tellings {
             let mut tx = store.tenant(&row.tenant.into()).await?;
             lock_out_merges(&mut tx).await?;
-            let own = (row.report_id, row.variant);
-            let other = (row.other_id, row.other_variant);
+            let own = (ReportId::from_uuid(row.report_id), row.variant);
+            let other = (ReportId::from_uuid(row.other_id), row.other_variant);
             changed += u64::from(join_tellings(&mut tx, own, other).await?);
             tx.commit().await?;
         }
@@ -77,7 +77,7 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
 struct Telling {
     key: ReportKey,
     teller: CrashTeller,
-    run_id: Option<Uuid>,
+    run_id: Option<RunId>,
     received_at: OffsetDateTime,
 }
 
@@ -97,7 +97,7 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
     if counted == own {
         return Ok(false);
     }
-    let keys = lock_known(tx, &[own, counted]).await?;
+    let keys = lock_known(tx, &[own, counted].map(|(id, variant)| (id.uuid(), variant))).await?;
     let (Some(own), Some(counted)) = (read_counted(tx, own).await?, read_counted(tx, counted).await?) else {
         return Ok(false);
     };
@@ -106,8 +106,10 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
     }
     let is_own_better = own.rank(&counted) < counted.rank(&own);
     let (better, worse) = if is_own_better { (own, counted) } else { (counted, own) };
-    let Some(key) = keys.iter().find(|key| key.row_key() == worse.key) else { return Ok(false) };
-    if !stop_counting(tx, key, better.key.0).await? {
+    let Some(key) = keys.iter().find(|key| key.row_key() == (worse.key.0.uuid(), worse.key.1)) else {
+        return Ok(false);
+    };
+    if !stop_counting(tx, key, better.key.0.uuid()).await? {
         return Ok(false);
     }
     // Reports that this one counted for.
@@ -115,8 +117,8 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
     sqlx::query!(
         "UPDATE reports SET same_crash_as = $3 WHERE tenant = $1 AND same_crash_as = $2 AND (report_id, variant) <> ($3, $4)",
         tenant,
-        worse.key.0,
-        better.key.0,
+        worse.key.0.uuid(),
+        better.key.0.uuid(),
         better.key.1
     )
     .execute(connection)
@@ -126,7 +128,7 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
 
 /// Finds the report that counts for the crash of another one.
 async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<ReportKey>> {
-    let (mut id, mut variant) = (report.0, Some(report.1));
+    let (mut id, mut variant) = (report.0.uuid(), Some(report.1));
     for _ in 0..STEPS_LIMIT {
         let (connection, tenant, _) = tx.parts();
         let found = sqlx::query!(
@@ -143,7 +145,7 @@ async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Rep
         .await?;
         let Some(found) = found else { return Ok(None) };
         match found.same_crash_as {
-            None => return Ok(Some((id, found.variant))),
+            None => return Ok(Some((ReportId::from_uuid(id), found.variant))),
             Some(next) => (id, variant) = (next, None),
         }
     }
@@ -151,22 +153,22 @@ async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Rep
 }
 
 /// Reads a report if it counts for its crash.
-async fn read_counted(tx: &mut TenantTx, (id, variant): ReportKey) -> Result<Option<Telling>> {
+async fn read_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Telling>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT r.teller, r.metric_kit AS "metric_kit!", r.run_id, r.received_at AS "received_at!" FROM report_keys k
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
            WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND r.fatal AND r.same_crash_as IS NULL"#,
         tenant,
-        id,
-        variant
+        report.0.uuid(),
+        report.1
     )
     .fetch_optional(connection)
     .await?;
     Ok(row.map(|row| Telling {
-        key: (id, variant),
+        key: report,
         teller: teller_from_columns(row.teller.as_deref(), row.metric_kit),
-        run_id: row.run_id,
+        run_id: row.run_id.map(RunId::from_uuid),
         received_at: row.received_at,
     }))
 }

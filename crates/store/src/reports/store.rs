@@ -14,7 +14,7 @@ use crate::outbox::NeededSymbols;
 use crate::persons::{self, ArrivedPerson};
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
-use crate::{ReprocessId, Result, TenantTx, wakes};
+use crate::{ReprocessId, Result, RunId, TenantTx, wakes};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -328,7 +328,7 @@ fn find_memory_exception(change: &Change<'_>) -> Option<MemoryException> {
         version: rows::truncate_name(&facts.version),
         model: facts.model.as_ref().map(|model| rows::truncate_name(model)),
         process_id: facts.process_id,
-        run_id: facts.run_id,
+        run_id: facts.run_id.map(RunId::from_uuid),
         received_at: change.key.received_at,
         sender_key: facts.sender_key,
     })

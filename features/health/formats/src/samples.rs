@@ -49,7 +49,6 @@ impl UnreadKeys {
 #[derive(Default)]
 pub(super) struct PayloadBuilder {
     pub(super) samples: Vec<Sample>,
-    /// Ends of the app.
     pub(super) ends: Vec<AppEnds>,
     /// Values in single states of the app, which are a part of `samples`.
     pub(super) state_samples: Vec<StateSample>,

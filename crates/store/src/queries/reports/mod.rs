@@ -52,7 +52,7 @@ pub struct ReportFilter {
     /// It is counted for this group, or for one that is merged into it.
     pub group: Option<GroupId>,
     /// Another report of the same crash, with this id, is counted instead of it.
-    pub same_crash_as: Option<uuid::Uuid>,
+    pub same_crash_as: Option<ReportId>,
     /// The app's own key with this name has this value, or it is one of several values with commas between them.
     pub key: Option<(String, String)>,
     /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
@@ -411,7 +411,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         query.push(" AND (r.same_crash_as IS NULL) = ").push_bind(counted);
     }
     if let Some(counted) = filter.same_crash_as {
-        query.push(" AND r.same_crash_as = ").push_bind(counted);
+        query.push(" AND r.same_crash_as = ").push_bind(counted.uuid());
     }
     if let Some((name, value)) = &filter.key {
         query.push(" AND ").push_bind(value.replace('\0', "")).push(" = ANY (string_to_array(");

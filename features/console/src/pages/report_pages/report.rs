@@ -138,7 +138,7 @@ async fn list_tellings(
         return Ok(Vec::new());
     }
     let id = listed.report_id;
-    let filter = ReportFilter { same_crash_as: Some(id.uuid()), ..ReportFilter::default() };
+    let filter = ReportFilter { same_crash_as: Some(id), ..ReportFilter::default() };
     let found = reports::list_reports(tx, &filter, None, MOST_TELLINGS).await?.reports;
     let others = found.iter().filter(|other| (other.report_id, other.variant) != (id, listed.variant));
     Ok(others.map(|other| (told_by(other), report_path(other.report_id, other.variant, ""))).collect())

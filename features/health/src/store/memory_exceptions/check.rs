@@ -58,8 +58,9 @@ impl CountedEnds {
 pub async fn check_memory_ends(
     tx: &mut TenantTx,
     app: &str,
-    (from, to): (Date, Date),
+    period: (Date, Date),
 ) -> Result<Option<MemoryEndCheck>> {
+    let (from, to) = period;
     let begin = |day: Date| day.midnight().assume_offset(UtcOffset::UTC);
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query!(

@@ -2,16 +2,21 @@
 
 use crate::store::sessions::SessionKey;
 use std::collections::BTreeMap;
-use unslide_store::Uuid;
+use unslide_store::ids;
+
+ids! {
+    /// A memory exception: the id of its report.
+    MemoryExceptionId;
+}
 
 /// The id and the variant of the report.
-pub(super) type ExceptionId = (Uuid, i32);
+pub(super) type ExceptionId = (MemoryExceptionId, i32);
 
 unslide_model::words! {
     /// Whether an exception is joined with a session, or why not.
     pub enum JoinOutcome {
         Joined = "joined",
-        /// No session fits.
+        /// No session fits the exception.
         None = "none",
         /// Several sessions fit, or several exceptions fit the session.
         Several = "several",
@@ -79,17 +84,23 @@ pub(super) fn decide(pairs: &[Pair]) -> BTreeMap<ExceptionId, (JoinOutcome, Opti
 mod tests {
     use super::*;
     use time::macros::date;
+    use unslide_store::Uuid;
 
     fn pair(exception: u128, session: &str, names_session: bool, same_pid: bool) -> Pair {
         let session =
             (!session.is_empty()).then(|| ("app".to_owned(), session.to_owned(), date!(2026 - 11 - 20)));
-        Pair { exception: (Uuid::from_u128(exception), 0), session, names_session, same_pid }
+        Pair {
+            exception: (MemoryExceptionId::from_uuid(Uuid::from_u128(exception)), 0),
+            session,
+            names_session,
+            same_pid,
+        }
     }
 
     fn outcomes(pairs: &[Pair]) -> Vec<(u128, &'static str, Option<String>)> {
         let decided = decide(pairs);
         let of = |((id, _), (outcome, session)): (ExceptionId, (JoinOutcome, Option<SessionKey>))| {
-            (id.as_u128(), outcome.as_str(), session.map(|session| session.1))
+            (id.uuid().as_u128(), outcome.as_str(), session.map(|session| session.1))
         };
         decided.into_iter().map(of).collect()
     }

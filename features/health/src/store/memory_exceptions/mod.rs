@@ -7,12 +7,13 @@ mod decision;
 pub use check::{CountedEnds, MemoryEndCheck, check_memory_ends};
 
 use super::sessions::{SessionDeltas, SessionKey, add_deltas, set_memory_exceptions};
+pub(super) use decision::MemoryExceptionId;
 use decision::{ExceptionId, JoinOutcome, Pair, decide};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::sql::{json_time, to_row32};
-use unslide_store::{MemoryException, Result, StoreEvent, StoredReport, TenantTx, Uuid};
+use unslide_store::{MemoryException, Result, StoreEvent, StoredReport, TenantTx};
 
 /// Time after the last sign of life of a run for which an end still belongs to it.
 const LAST_SIGN_TOLERANCE: Duration = Duration::minutes(2);
@@ -36,7 +37,7 @@ pub(super) async fn act_on_event(event: &mut StoreEvent<'_>) -> Result<()> {
             record(tx, &told).await
         }
         StoreEvent::ReportDeleted(tx, report, variant) => {
-            forget(tx, (report.uuid(), to_row32(*variant))).await
+            forget(tx, (MemoryExceptionId::from_uuid(report.uuid()), to_row32(*variant))).await
         }
         _ => Ok(()),
     }
@@ -106,7 +107,8 @@ async fn record(tx: &mut TenantTx, told: &[(&StoredReport, &MemoryException)]) -
 }
 
 /// Forgets an exception. The end of its session is again the one that was inferred.
-async fn forget(tx: &mut TenantTx, (report, variant): ExceptionId) -> Result<()> {
+async fn forget(tx: &mut TenantTx, exception: ExceptionId) -> Result<()> {
+    let (report, variant) = (exception.0.uuid(), exception.1);
     let (connection, tenant, _) = tx.parts();
     let app = sqlx::query_scalar!(
         "SELECT app FROM memory_exceptions WHERE tenant = $1 AND report_id = $2 AND variant = $3",
@@ -141,7 +143,7 @@ async fn forget(tx: &mut TenantTx, (report, variant): ExceptionId) -> Result<()>
 pub(super) struct RunPeriod {
     pub(super) app: String,
     pub(super) version: String,
-    /// The device model.
+    /// The code of the device model.
     pub(super) device: Option<String>,
     /// The session, if it is known.
     pub(super) session: Option<String>,
@@ -151,7 +153,7 @@ pub(super) struct RunPeriod {
 
 /// A row of an exception with a session that fits it, if one does.
 struct PairRow {
-    report_id: Uuid,
+    report_id: MemoryExceptionId,
     variant: i32,
     app: String,
     outcome: String,
@@ -182,7 +184,7 @@ pub(super) async fn join_exceptions(
         .collect();
     let decided = decide(&pairs);
     let mut changed = Vec::new();
-    let mut sessions: BTreeMap<SessionKey, Option<Uuid>> = BTreeMap::new();
+    let mut sessions: BTreeMap<SessionKey, Option<MemoryExceptionId>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for row in &rows {
         let id = (row.report_id, row.variant);
@@ -237,8 +239,7 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
     let last: Vec<OffsetDateTime> =
         near.iter().map(|run| run.last.checked_add(NEIGHBOUR_WINDOW).unwrap_or(run.last)).collect();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        PairRow,
+    let rows = sqlx::query!(
         r#"WITH near AS (
                SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                    AS n (app, version, device, session_id, first, last)),
@@ -283,5 +284,17 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
     )
     .fetch_all(connection)
     .await?;
-    Ok(rows)
+    let rows = rows.into_iter().map(|row| PairRow {
+        report_id: MemoryExceptionId::from_uuid(row.report_id),
+        variant: row.variant,
+        app: row.app,
+        outcome: row.outcome,
+        joined_session: row.joined_session,
+        joined_day: row.joined_day,
+        names_session: row.names_session,
+        session_id: row.session_id,
+        day: row.day,
+        same_pid: row.same_pid,
+    });
+    Ok(rows.collect())
 }

@@ -2,9 +2,9 @@
 
 use super::event::{SessionEvent, is_vague};
 use super::termination::TerminationEvidence;
+use crate::store::memory_exceptions::MemoryExceptionId;
 use time::OffsetDateTime;
 use unslide_model::ended::EndReason;
-use unslide_store::Uuid;
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::to_row;
 
@@ -21,7 +21,7 @@ pub(super) struct SessionEnd {
     /// Bytes of memory that the app could have, as that event says.
     pub(super) memory_limit: Option<i64>,
     /// The memory exception of MetricKit that is about the end. It replaces the reason, which stays as it was inferred.
-    pub(super) memory_exception: Option<Uuid>,
+    pub(super) memory_exception: Option<MemoryExceptionId>,
 }
 
 /// A session that ended for lack of memory.

@@ -4,6 +4,7 @@ use super::days::{CountedSession, SessionDeltas};
 use super::end::SessionEnd;
 use super::{SessionKey, Told};
 use crate::store::hours::counted_hour;
+use crate::store::memory_exceptions::MemoryExceptionId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
@@ -11,7 +12,7 @@ use unslide_model::ended::EndReason;
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::queries::session::SessionJudgement;
 use unslide_store::sql::{EndReasonColumn, JsonColumn, Nullable, json_time};
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// Adds the ends that sessions which were there did not have yet.
 pub(super) async fn complete_known(
@@ -48,7 +49,7 @@ pub(super) async fn complete_known(
 /// Joins sessions with memory exceptions, or parts them again, and adds what changes to the deltas.
 pub(in crate::store) async fn set_memory_exceptions(
     tx: &mut TenantTx,
-    exceptions: &BTreeMap<SessionKey, Option<Uuid>>,
+    exceptions: &BTreeMap<SessionKey, Option<MemoryExceptionId>>,
     deltas: &mut SessionDeltas,
 ) -> Result<()> {
     let now = tx.now();
@@ -111,7 +112,7 @@ async fn lock_sessions(tx: &mut TenantTx, keys: &[&SessionKey]) -> Result<Vec<Kn
             foreground: row.foreground,
             judgement: row.judgement.into(),
             memory_limit: row.memory_limit,
-            memory_exception: row.memory_exception,
+            memory_exception: row.memory_exception.map(MemoryExceptionId::from_uuid),
         },
     });
     Ok(known.collect())

@@ -4,9 +4,9 @@ use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, parse_time, search_text};
 use time::OffsetDateTime;
-use unslide_model::{GroupRef, ReportId};
+use unslide_model::GroupRef;
+use unslide_store::GroupId;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow, ReportTotal};
-use unslide_store::{GroupId, Uuid};
 
 /// Longer filters match nothing that is stored.
 const FILTER_BYTES: usize = 1_024;
@@ -143,11 +143,6 @@ async fn read_group(
     }
 }
 
-/// Returns the id of a report in the parameter `same_crash_as`.
-fn parse_report(text: &str) -> Result<Uuid, Problem> {
-    parse_parameter::<ReportId>("same_crash_as", text).map(ReportId::uuid)
-}
-
 /// Returns the name and the value of a key in the parameter `key`.
 fn parse_key(text: &str) -> Result<(String, String), Problem> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
@@ -175,7 +170,11 @@ fn build_filter(
         os_version: query.os_version,
         debug_id: query.debug_id.as_deref().map(|text| parse_parameter("debug_id", text)).transpose()?,
         group,
-        same_crash_as: query.same_crash_as.as_deref().map(parse_report).transpose()?,
+        same_crash_as: query
+            .same_crash_as
+            .as_deref()
+            .map(|text| parse_parameter("same_crash_as", text))
+            .transpose()?,
         key: query.key.as_deref().map(parse_key).transpose()?,
         text: search_text(query.q)?,
     };
