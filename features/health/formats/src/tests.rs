@@ -111,24 +111,16 @@ fn what_a_device_writes_in_an_unknown_language_is_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn prewarmed_launches_are_apart_and_exits_and_extended_launches_are_named() {
+fn prewarmed_launches_are_apart_and_extended_launches_are_named() {
     let mut payload = metric_kit();
     let launches = &mut payload["applicationLaunchMetrics"];
     launches["histogrammedOptimizedTimeToFirstDrawKey"] = histogram(&[("300 ms", "310 ms", 7)]);
     launches["histogrammedExtendedLaunch"] = histogram(&[("2,000 ms", "2,010 ms", 3)]);
-    payload["applicationExitMetrics"] = json!({
-        "foregroundExitData": {"cumulativeMemoryResourceLimitExitCount": 2},
-        "backgroundExitData": {"cumulativeAppWatchdogExitCount": 1}});
     let read = read(&payload).unwrap();
     let samples = samples(&read);
     assert!(samples.contains(&(MetricName::PrewarmedLaunchFirstFrame, 305.0, 7)));
     assert!(samples.contains(&(LaunchTime, 1_005.0, 50)), "other launches do not change");
-    let unread = [
-        "applicationLaunchMetrics.histogrammedExtendedLaunch",
-        "applicationExitMetrics.foregroundExitData",
-        "applicationExitMetrics.backgroundExitData",
-    ];
-    assert_eq!(read.unread, unread);
+    assert_eq!(read.unread, ["applicationLaunchMetrics.histogrammedExtendedLaunch"]);
 }
 
 #[test]

@@ -92,7 +92,11 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'shop', '', '', 'launch_time', now(), '', 1, 0, 1, false, '');
      INSERT INTO session_hour_counts (tenant, app, hour, version, sessions, crashed, out_of_memory, unexplained,
                                 background_memory, squares, users, crashed_users)
-     VALUES ('acme', 'shop', now(), '', 1, 0, 0, 0, 0, 1, '', '')";
+     VALUES ('acme', 'shop', now(), '', 1, 0, 0, 0, 0, 1, '', '');
+     INSERT INTO memory_exceptions (tenant, report_id, variant, app, version, at, names_session, outcome, received_at)
+     VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 'shop', '', now(), false, 'none', now());
+     INSERT INTO app_ends (tenant, app, version, day, foreground, cause, ends)
+     VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1)";
 
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;

@@ -46,16 +46,18 @@ pub(super) async fn act_on_event(event: &mut StoreEvent<'_>) -> Result<()> {
 /// Locks the joins of apps, before any session. Two transactions that store the parts of one join would otherwise not see each
 /// other.
 pub(super) async fn lock_joins(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<()> {
-    let (connection, tenant, _) = tx.parts();
-    for app in apps {
-        let name = format!("{tenant}/{app}");
-        sqlx::query!(
-            "SELECT pg_advisory_xact_lock(hashtextextended('memory exceptions of ' || $1, 0))",
-            name
-        )
-        .execute(&mut *connection)
-        .await?;
+    if apps.is_empty() {
+        return Ok(());
     }
+    let (connection, tenant, _) = tx.parts();
+    // In the order of the apps.
+    let names: Vec<String> = apps.iter().map(|app| format!("memory exceptions of {tenant}/{app}")).collect();
+    sqlx::query(
+        "SELECT pg_advisory_xact_lock(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)",
+    )
+    .bind(names)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
