@@ -22,6 +22,7 @@ use crate::panels::Panels;
 use crate::reports::rules_cache::RulesCache;
 use crate::reports::symbolication::Symbolication;
 use crate::requests::broker::Broker;
+use crate::requests::kept_scanner::KeptScanner;
 use crate::requests::keys::Keys;
 use crate::requests::refused::KeptValues;
 use crate::state::{Api, ApiParts};
@@ -304,6 +305,7 @@ fn build_broker(config: &Config, storage: Arc<Storage>, host: &Host) -> Result<B
         topics: config.kafka.topic_names(),
         topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
         settings: config.kafka.clone(),
+        dead_letter_scanner: KeptScanner::default(),
         kept_values: KeptValues::default(),
     })
 }

@@ -6,6 +6,7 @@ use crate::error::StreamError;
 use crate::read::SCAN_GROUP;
 use crate::record::Record;
 use crate::settings::Settings;
+use crate::topics::topic_facts::{TopicId, fetch_topic_id};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers as _, Message};
@@ -121,6 +122,14 @@ impl Scanner {
             (topic.name().to_owned(), partitions)
         });
         Ok(topics.collect())
+    }
+
+    /// Returns the id of a topic, as [`topic_facts`](crate::topic_facts) does, over the connection of this scanner.
+    ///
+    /// # Errors
+    /// [`StreamError::NoTopic`], or Kafka's error.
+    pub fn topic_id(&self, topic: &str) -> Result<TopicId, StreamError> {
+        fetch_topic_id(&self.committed, topic)
     }
 
     /// Returns the first offset that the log holds, and one after the last that is committed for sure: the

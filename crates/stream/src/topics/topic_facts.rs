@@ -88,7 +88,7 @@ fn fetch_facts(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts
         return Err(StreamError::NoTopic(topic.to_owned()));
     }
     numbers.sort_unstable();
-    let id = topic_id(client, topic)?;
+    let id = fetch_topic_id(client, topic)?;
     let partitions = numbers
         .into_iter()
         .map(|partition| {
@@ -102,7 +102,7 @@ fn fetch_facts(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts
 
 /// Asks for a topic's id. rdkafka does not wrap `DescribeTopics`, the one call that returns it.
 #[expect(unsafe_code, reason = "rdkafka has no safe call that tells a topic's id")]
-fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, StreamError> {
+pub(crate) fn fetch_topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, StreamError> {
     let failed = |code: RDKafkaErrorCode| {
         if code == RDKafkaErrorCode::UnknownTopicOrPartition {
             StreamError::NoTopic(topic.to_owned())

@@ -1,5 +1,6 @@
 //! The part of the api's state for operations that send records to Kafka or read them.
 
+use super::kept_scanner::KeptScanner;
 use super::refused::KeptValues;
 use crate::background::topics_check::TopicsCheck;
 use crate::limits::capacity::Capacity;
@@ -23,6 +24,8 @@ pub struct Broker {
     pub topics_check: TopicsCheck,
     /// Kafka settings, for the topics of tenants and single records.
     pub settings: Settings,
+    /// The reader of the dead-letter topic that the last request left.
+    pub dead_letter_scanner: KeptScanner,
     /// Counters of refused elements with a value that is kept.
     pub kept_values: KeptValues,
     pub metrics: Metrics,

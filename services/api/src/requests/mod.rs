@@ -8,6 +8,7 @@ pub mod broker;
 pub mod digest;
 pub mod events;
 pub mod input;
+pub mod kept_scanner;
 pub mod keys;
 mod messages;
 pub mod page;

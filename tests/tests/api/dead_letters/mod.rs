@@ -87,6 +87,31 @@ pub async fn note(world: &World, noted: DeadLetter) -> String {
     noted.id.to_string()
 }
 
+/// Returns the number of clients of Kafka that this process has: each has one thread with this name.
+fn count_kafka_clients() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("rdk:main")).count()
+}
+
+#[tokio::test]
+async fn a_request_reads_a_letter_with_the_connections_of_the_one_before() {
+    let world = World::start().await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let first = letter(&world, Some("acme"), "not_json", None, Some(b"one")).await;
+    let second = letter(&world, Some("acme"), "not_json", None, Some(b"two")).await;
+    let before = count_kafka_clients();
+    let mut clients = Vec::new();
+    for (id, value) in [(&first, "one"), (&second, "two"), (&first, "one")] {
+        let body = world.request(Method::GET, &format!("/v1/dead-letters/{id}/body"), &admin);
+        assert_eq!(body.send().await.unwrap().text().await.unwrap(), value);
+        clients.push(count_kafka_clients());
+    }
+    assert!(clients[0] > before, "the first request keeps its clients: {before} {clients:?}");
+    assert_eq!(clients, [clients[0]; 3], "and no other one opens any");
+    world.stop().await;
+}
+
 /// Proves: unchanged-bytes
 #[tokio::test]
 async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {

@@ -83,7 +83,7 @@ pub async fn get_dead_letter(
 /// # Errors
 /// There is no such dead letter, or Kafka does not answer.
 pub async fn open_letter(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     access: &Access<TenantAdmin>,
     id: &str,
 ) -> Result<(ShownDeadLetter, Option<Vec<u8>>), Problem> {

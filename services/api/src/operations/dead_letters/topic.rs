@@ -2,19 +2,22 @@
 
 use crate::limits::permits::Permit;
 use crate::operations::prelude::*;
+use crate::requests::kept_scanner::OpenScanner;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_store::dead_letters::{DeadLetter, DeadLetterId, DeadLetterStage};
-use unslide_stream::scan::Scanner;
-use unslide_stream::{Record, StreamError, topic_facts};
+use unslide_stream::{Record, StreamError};
 
 /// A reader of the dead-letter topic, for one request. A permit limits the readers, and so the records in
 /// memory.
 pub struct DeadLetterReader {
-    scanner: Arc<Scanner>,
+    broker: Arc<Broker>,
+    scanner: Option<Arc<OpenScanner>>,
     name: String,
     id: String,
+    has_failed: AtomicBool,
     _permit: Permit,
 }
 
@@ -32,14 +35,22 @@ impl DeadLetterReader {
     ///
     /// # Errors
     /// Kafka does not answer.
-    pub async fn open(broker: &Broker, tenant: &TenantId) -> Result<DeadLetterReader, Problem> {
+    pub async fn open(broker: &Arc<Broker>, tenant: &TenantId) -> Result<DeadLetterReader, Problem> {
         let permit = broker.capacity.permits.dead_letters.acquire(tenant, 1).await;
-        let name = broker.topics.dead_letter.clone();
-        let facts = topic_facts(&broker.settings, &name).await?;
-        let settings = broker.settings.clone();
-        let scanner = tokio::task::spawn_blocking(move || Scanner::open(&settings));
-        let scanner = Arc::new(scanner.await.map_err(Problem::internal)??);
-        Ok(DeadLetterReader { scanner, name, id: facts.id.to_string(), _permit: permit })
+        let (own, name) = (broker.clone(), broker.topics.dead_letter.clone());
+        let topic = name.clone();
+        let open = move || own.dead_letter_scanner.take_or_open(&own.settings, &topic);
+        let scanner = tokio::task::spawn_blocking(open).await.map_err(Problem::internal)??;
+        let id = scanner.topic.to_string();
+        let (broker, scanner) = (broker.clone(), Some(Arc::new(scanner)));
+        Ok(DeadLetterReader {
+            broker,
+            scanner,
+            name,
+            id,
+            has_failed: AtomicBool::new(false),
+            _permit: permit,
+        })
     }
 
     /// Returns a dead letter's record with its value.
@@ -88,8 +99,24 @@ impl DeadLetterReader {
     }
 
     async fn read_offset(&self, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
-        let (scanner, name) = (Arc::clone(&self.scanner), self.name.clone());
-        let read = tokio::task::spawn_blocking(move || scanner.read_record(&name, partition, offset));
-        read.await.map_err(|_| StreamError::Ended(self.name.clone()))?
+        let ended = || StreamError::Ended(self.name.clone());
+        let (scanner, name) = (self.scanner.clone().ok_or_else(ended)?, self.name.clone());
+        let read =
+            tokio::task::spawn_blocking(move || scanner.scanner.read_record(&name, partition, offset)).await;
+        let read = read.map_err(|_| ended()).flatten();
+        if read.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl Drop for DeadLetterReader {
+    /// Leaves the scanner for the next request, unless a read failed or is still running.
+    fn drop(&mut self) {
+        let Some(scanner) = self.scanner.take().and_then(Arc::into_inner) else { return };
+        if !self.has_failed.load(Ordering::Relaxed) {
+            self.broker.dead_letter_scanner.keep(scanner);
+        }
     }
 }
