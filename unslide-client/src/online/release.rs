@@ -5,6 +5,7 @@ use crate::prelude::*;
 use reqwest::Url;
 use unslide_cli::ClientError;
 use unslide_cli::listing::{filter_given, item_text, with_query};
+use unslide_model::figures::format_fraction;
 
 /// Groups and images that are listed of each kind.
 const LISTED_ENTRIES: usize = 20;
@@ -187,7 +188,7 @@ fn describe_figure(signal: &Value) -> String {
     let unit = item_text(signal, "unit");
     let show = |name: &str| {
         let value = signal[name].as_f64().unwrap_or_default();
-        if unit == "1" { format!("{:.2} %", value * 100.0) } else { format!("{value:.1} {unit}") }
+        if unit == "1" { format_fraction(value) } else { format!("{value:.1} {unit}") }
     };
     let statistic = item_text(signal, "statistic");
     let statistic = if statistic == "share" { String::new() } else { format!(" {statistic}") };
@@ -262,6 +263,9 @@ mod tests {
         let same = json!({"version_before": "2.4.0", "signals": [figure("a", "within_noise")]});
         assert_eq!(describe_verdict(&same), "not worse than 2.4.0 by more than noise");
         assert!(describe_verdict(&Value::Null).starts_with("no sessions"));
+        let nearly =
+            json!({"signal": "a", "statistic": "share", "unit": "1", "value": 0.999_996, "before": 1.0});
+        assert_eq!(describe_figure(&nearly), "a 99.99 % from 100.00 %");
     }
 
     #[test]

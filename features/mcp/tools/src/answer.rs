@@ -213,7 +213,7 @@ mod tests {
             .collect();
         let answer = json!({"from": "2026-11-14", "to": "2026-11-28", "versions": versions}).to_string();
         let first = render_answer(ToolAnswer::Versions, &answer, 1).unwrap();
-        let part = "## Version `1.0`, compared with `1.0`\n\n```text\ncrash_free_users share: 89.520 %, before 93.930 %, worse, of 843\n";
+        let part = "## Version `1.0`, compared with `1.0`\n\n```text\ncrash_free_users share: 89.52 %, before 93.93 %, worse, of 843\n";
         assert!(first.contains(part) && first.contains("\n(page 1 of "), "{first}");
         assert!(first.len() < ANSWER_BYTES_LIMIT, "{}", first.len());
         let second = render_answer(ToolAnswer::Versions, &answer, 2).unwrap();

@@ -1,6 +1,7 @@
 //! Figures of versions, and sampled stacks, as short texts.
 
 use serde_json::Value;
+use unslide_model::figures::format_fraction;
 use unslide_report::markdown::{quote_lines, quote_text};
 
 /// The maximum number of bytes of a stack: the outermost functions of a longer one are left out.
@@ -30,7 +31,7 @@ fn describe_figure(figure: &Value) -> (bool, String) {
     let unit = text("unit");
     let number = |name: &str| {
         let value = figure.get(name).and_then(Value::as_f64)?;
-        Some(if unit == "1" { format!("{:.3} %", value * 100.0) } else { format!("{value:.2} {unit}") })
+        Some(if unit == "1" { format_fraction(value) } else { format!("{value:.2} {unit}") })
     };
     let change = text("change");
     let parts = [
