@@ -97,22 +97,23 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 pub fn check_url(address: &Secret, receivers: &AllowedReceivers, section: &str) -> Result<Url, String> {
     let url = Url::parse(address.reveal()).map_err(|error| format!("not a URL: {error}"))?;
     let is_plain = url.scheme() == "http" && receivers.has_networks();
+    let host = url.host_str().ok_or("the URL has no host")?;
+    let port = url.port_or_known_default().unwrap_or_default();
+    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    // All at once: each change of the settings takes a restart.
+    let mut wrong = Vec::new();
     if url.scheme() != "https" && !is_plain {
-        return Err(format!(
+        wrong.push(format!(
             "a URL that begins with https://. The operator can allow plain HTTP within networks of its own with \
              {section}.networks."
         ));
+    } else if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
+        wrong.push(not_allowed(host, section));
     }
-    let host = url.host_str().ok_or("the URL has no host")?;
-    let port = url.port_or_known_default().unwrap_or_default();
     if !receivers.allow_port(port) {
-        return Err(format!("port {port} is not allowed. The operator can allow it with {section}.ports."));
+        wrong.push(format!("port {port} is not allowed. The operator can allow it with {section}.ports."));
     }
-    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    if literal.is_ok_and(|literal| !is_allowed(receivers, literal, is_plain)) {
-        return Err(not_allowed(host, section));
-    }
-    Ok(url)
+    if wrong.is_empty() { Ok(url) } else { Err(wrong.join(" Besides, ")) }
 }
 
 fn is_allowed(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
@@ -262,5 +263,7 @@ mod tests {
         ] {
             assert_eq!(check_url(&Secret::new(address), networks, "api.hooks").is_ok(), fine, "{address}");
         }
+        let both = check_url(&Secret::new("http://127.0.0.1:8080/hook"), &none, "api.hooks").unwrap_err();
+        assert!(both.contains("api.hooks.networks") && both.contains("api.hooks.ports"), "{both}");
     }
 }
