@@ -5,13 +5,14 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo screens test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint month prepare walls clean-cache
+.PHONY: help demo screens pictures test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint month prepare walls clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
 	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
 	@echo 'make check CRATE=unslide-report [TEST=name]   formatting, lints and tests of one crate'
-	@echo 'make screens       screenshots of the console in SCREENS (.unslide/screens)'
+	@echo 'make screens       screenshots of every page of the console in SCREENS (.unslide/screens)'
+	@echo 'make pictures      the pictures of docs/console.md'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
 	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
@@ -48,6 +49,11 @@ screens:
 	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; UNSLIDE_SCREENS=$(SCREENS) \
 	  cargo test --locked --quiet --package unslide-tests --test e2e console
 	@echo 'the screenshots are in $(SCREENS)'
+
+pictures:
+	@scripts/setup test
+	@cargo build --locked --quiet --package unslide --package unslide-feature-union --bin unslide
+	@scripts/pictures $(CARGO_TARGET_DIR)/debug/unslide
 
 servers:
 	@scripts/setup build >&2

@@ -7,6 +7,7 @@ use crate::components::source_link::SourceLinks;
 use crate::components::stack::ThreadStack;
 use crate::prelude::*;
 use axum::Extension;
+use axum::extract::MatchedPath;
 use http::{HeaderMap, HeaderValue, header};
 use unslide_api::feature::lists::RequestSlot;
 use unslide_api::feature::operation::ReservedAnswer;
@@ -333,49 +334,23 @@ pub async fn load_extract(
     symbolication.capacity.cpu.run_for(access.tenant(), work).await?
 }
 
-/// `GET /console/reports/{id}/json`: the report as the API returns it.
-pub async fn get_json(
+/// `GET /console/reports/{id}/json`, `/text` and `/markdown`: the report as the API returns it, as an Apple-style crash log, and
+/// as Markdown for a ticket.
+pub async fn get_representation(
     symbolication: State<Arc<Symbolication>>,
     signed: SignedIn<ReportsRead>,
     slot: Extension<RequestSlot>,
+    route: MatchedPath,
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    Box::pin(get_representation(symbolication, signed, slot, id, page, "application/json")).await
-}
-
-/// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
-pub async fn get_text(
-    symbolication: State<Arc<Symbolication>>,
-    signed: SignedIn<ReportsRead>,
-    slot: Extension<RequestSlot>,
-    id: Path<String>,
-    Query(page): Query<PageState>,
-) -> Result<Response, Problem> {
-    Box::pin(get_representation(symbolication, signed, slot, id, page, "text/plain")).await
-}
-
-/// `GET /console/reports/{id}/markdown`: the report as Markdown, for a ticket.
-pub async fn get_markdown(
-    symbolication: State<Arc<Symbolication>>,
-    signed: SignedIn<ReportsRead>,
-    slot: Extension<RequestSlot>,
-    id: Path<String>,
-    Query(page): Query<PageState>,
-) -> Result<Response, Problem> {
-    Box::pin(get_representation(symbolication, signed, slot, id, page, "text/markdown")).await
-}
-
-async fn get_representation(
-    symbolication: State<Arc<Symbolication>>,
-    signed: SignedIn<ReportsRead>,
-    slot: Extension<RequestSlot>,
-    id: Path<String>,
-    page: PageState,
-    form: &'static str,
-) -> Result<Response, Problem> {
+    let media_type = match route.as_str().rsplit('/').next() {
+        Some("json") => "application/json",
+        Some("text") => "text/plain",
+        _ => "text/markdown",
+    };
     let mut headers = HeaderMap::new();
-    headers.insert(header::ACCEPT, HeaderValue::from_static(form));
+    headers.insert(header::ACCEPT, HeaderValue::from_static(media_type));
     let query = GetQuery { variant: page.parse_number("variant")?, ..GetQuery::default() };
-    get_report(symbolication, signed.access, slot, id, Query(query), headers).await
+    Box::pin(get_report(symbolication, signed.access, slot, id, Query(query), headers)).await
 }
