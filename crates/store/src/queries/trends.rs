@@ -1,7 +1,9 @@
 //! Reports over time, as charts show them.
 
 use crate::{GroupId, Result, TenantTx};
+use serde::Serialize;
 use time::{Date, Duration, OffsetDateTime};
+use utoipa::ToSchema;
 
 /// Rows of the period, one for each app, version and day, that a chart is made of: those of its most recent
 /// days, if a client sends reports of ever new versions.
@@ -194,6 +196,76 @@ pub async fn read_group_trends(
         groups as &[GroupId],
         from,
         version.map(|version| version.replace('\0', ""))
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Reports of a group that arrived in an hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupHour {
+    /// When the hour began (RFC 3339).
+    #[serde(with = "time::serde::rfc3339")]
+    pub hour: OffsetDateTime,
+    /// Reports that arrived in it.
+    pub reports: i64,
+}
+
+/// Reads the reports of a group, and of those merged into it, by hour, from an hour on, the newest first. Hours are kept for 14
+/// days, and have no version.
+pub async fn read_group_hours(
+    tx: &mut TenantTx,
+    group: GroupId,
+    from: OffsetDateTime,
+) -> Result<Vec<GroupHour>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        GroupHour,
+        r#"SELECT h.hour AS "hour!", sum(h.reports)::bigint AS "reports!"
+           FROM groups g CROSS JOIN LATERAL (
+               SELECT hour, reports FROM group_hour_counts
+               WHERE tenant = $1 AND group_id = g.id AND hour >= $3) h
+           WHERE g.tenant = $1 AND (g.id = $2 OR g.merged_into = $2)
+           GROUP BY h.hour ORDER BY h.hour DESC"#,
+        tenant,
+        group as GroupId,
+        from
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Counts the reports of a group, and of those merged into it, by version and day, from a day on; with a version, of it alone.
+/// Names the `most` versions with the most reports, and adds up the others.
+pub async fn read_group_versions(
+    tx: &mut TenantTx,
+    group: GroupId,
+    version: Option<&str>,
+    from: Date,
+    most: u32,
+) -> Result<Vec<VersionCount>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        VersionCount,
+        r#"WITH rows AS MATERIALIZED (
+               SELECT g.app, b.value AS version, b.day, sum(b.reports) AS reports
+               FROM groups g CROSS JOIN LATERAL (
+                   SELECT value, day, reports FROM group_breakdown_counts
+                   WHERE tenant = $1 AND group_id = g.id AND dimension = 'version' AND day >= $3
+                     AND ($4::text IS NULL OR value = $4)) b
+               WHERE g.tenant = $1 AND (g.id = $2 OR g.merged_into = $2)
+               GROUP BY g.app, b.value, b.day),
+           top AS (
+               SELECT r.version FROM rows r GROUP BY r.version ORDER BY sum(r.reports) DESC, r.version LIMIT $5)
+           SELECT r.day::timestamp AT TIME ZONE 'UTC' AS "at!", r.app AS "app!", t.version AS "version?",
+                  sum(r.reports)::bigint AS "count!"
+           FROM rows r LEFT JOIN top t ON t.version = r.version
+           GROUP BY r.day, r.app, t.version ORDER BY r.day, t.version"#,
+        tenant,
+        group as GroupId,
+        from,
+        version.map(|version| version.replace('\0', "")),
+        i64::from(most)
     )
     .fetch_all(connection)
     .await?)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime};
-use unslide_site::{Template, escaping, grouped, text_or};
+use unslide_site::{Template, escaping, filters, grouped, text_or};
 use unslide_store::GroupId;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends::{FirstDay, GroupTrend, TrendStep, VersionCount};
@@ -13,6 +13,8 @@ const CHART_HEIGHT: i64 = 160;
 const BAR_GAP: i64 = 2;
 /// Maximum number of versions that a chart marks.
 pub const RELEASES_LIMIT: u32 = 12;
+/// Maximum number of versions with a name and a colour in a chart.
+pub const CHART_VERSIONS_LIMIT: u32 = 5;
 /// Maximum number of versions that a mark names.
 const NAMED_RELEASES: usize = 3;
 
@@ -65,7 +67,8 @@ pub struct StackedBars {
     bars: Vec<StackedBar>,
     first: String,
     last: String,
-    highest: String,
+    /// Labels of the vertical axis, from its top.
+    scale: Vec<String>,
     note: Option<&'static str>,
     /// Days on which versions had their first report.
     releases: Vec<ReleaseMark>,
@@ -95,6 +98,7 @@ struct BarSeries {
 #[derive(Debug)]
 struct StackedBar {
     at: String,
+    /// The values of the bar, one in a line.
     title: String,
     total: String,
     counts: Vec<String>,
@@ -133,6 +137,7 @@ impl StackedBars {
             counts[place(row)] += row.count;
         }
         let highest = by_time.values().map(|counts| counts.iter().sum::<i64>()).max().unwrap_or(0);
+        let top = axis_top(highest);
         let of_label = |key: &(u8, String)| rows.iter().find(|row| label(row) == *key).cloned();
         let legend: Vec<BarSeries> = series
             .iter()
@@ -149,16 +154,18 @@ impl StackedBars {
         let none = vec![0; series.len()];
         let bars = (0..).zip(&all).map(|(at, time)| {
             let counts = by_time.get(time).unwrap_or(&none);
-            build_bar(times.format_label(*time), counts, at * step, step - BAR_GAP, highest)
+            let place = (at * step, step - BAR_GAP);
+            build_bar(times.format_label(*time), &legend, counts, place, top)
         });
+        let bars = bars.collect();
         StackedBars {
             what,
             unit: times.step.as_str(),
-            bars: bars.collect(),
+            bars,
             series: legend,
             first: times.format_label(times.first),
             last: times.format_label(times.last),
-            highest: grouped(highest),
+            scale: build_scale(top),
             note: is_estimated.then_some(ESTIMATED),
             releases: Vec::new(),
             empty: highest == 0,
@@ -181,14 +188,17 @@ impl StackedBars {
         }
         let all = times.list_times();
         let step = CHART_WIDTH / i64::try_from(all.len().max(1)).unwrap_or(1);
-        let marks = (0..).zip(&all).filter_map(|(at, time)| {
-            let versions = by_day.get(&time.date())?;
+        if times.step == TrendStep::Hour {
+            return self;
+        }
+        for ((at, time), bar) in (0..).zip(&all).zip(&mut self.bars) {
+            let Some(versions) = by_day.get(&time.date()) else { continue };
             let named = versions.iter().take(NAMED_RELEASES).copied().collect::<Vec<_>>().join(", ");
             let more = versions.len().saturating_sub(NAMED_RELEASES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Some(ReleaseMark { x: at * step, text: format!("{}: {named}{more}", time.date()) })
-        });
-        self.releases = if times.step == TrendStep::Day { marks.collect() } else { Vec::new() };
+            bar.title.push_str(&format!("\nFirst reports of {named}{more}"));
+            self.releases.push(ReleaseMark { x: at * step, text: format!("{}: {named}{more}", time.date()) });
+        }
         self
     }
 
@@ -212,17 +222,42 @@ fn list_days(first: Date, last: Date) -> Vec<Date> {
     (0..=number).map(|at| first + Duration::days(at)).collect()
 }
 
-fn build_bar(at: String, counts: &[i64], x: i64, width: i64, highest: i64) -> StackedBar {
+/// Returns the end of an axis for values up to `highest`: 1, 2, 4, 6, 8 or 10 with zeros.
+fn axis_top(highest: i64) -> i64 {
+    let mut unit: i64 = 1;
+    while unit.saturating_mul(10) < highest {
+        unit = unit.saturating_mul(10);
+    }
+    let tops = [1, 2, 4, 6, 8, 10].map(|digit| unit.saturating_mul(digit));
+    tops.into_iter().find(|top| *top >= highest).unwrap_or(highest)
+}
+
+fn build_scale(top: i64) -> Vec<String> {
+    let middle = (top > 1).then(|| grouped(top / 2));
+    [Some(grouped(top)), middle, Some("0".to_owned())].into_iter().flatten().collect()
+}
+
+/// Builds a bar at a horizontal position and with a width, on an axis up to `top`.
+fn build_bar(
+    at: String,
+    series: &[BarSeries],
+    counts: &[i64],
+    (x, width): (i64, i64),
+    top: i64,
+) -> StackedBar {
     let (mut pieces, mut below) = (Vec::new(), 0);
-    let height = |count: i64| count.saturating_mul(CHART_HEIGHT) / highest.max(1);
-    for (series, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+    let mut values = String::new();
+    let height = |count: i64| count.saturating_mul(CHART_HEIGHT) / top.max(1);
+    for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let (from, to) = (height(below), height(below + count).max(height(below) + 1));
-        pieces.push((series, x, CHART_HEIGHT - to, width, to - from));
+        pieces.push((index, x, CHART_HEIGHT - to, width, to - from));
         below += count;
+        let label = series.get(index).filter(|_| series.len() > 1).map(|one| &one.label);
+        values.extend(label.map(|label| format!("\n{label}: {}", grouped(*count))));
     }
     let total = grouped(below);
     StackedBar {
-        title: format!("{at}: {total}"),
+        title: format!("{at}: {total}{values}"),
         at,
         total,
         counts: counts.iter().map(|count| grouped(*count)).collect(),
@@ -324,7 +359,7 @@ mod tests {
         );
         let shown: Vec<_> = bars.bars.iter().map(|bar| (bar.at.as_str(), bar.total.as_str())).collect();
         assert_eq!(shown, [("11-01 22:00 UTC", "0"), ("11-01 23:00 UTC", "4"), ("11-02 00:00 UTC", "0")]);
-        assert_eq!((bars.unit, bars.highest.as_str()), ("hour", "4"));
+        assert_eq!((bars.unit, bars.scale.join(" ")), ("hour", "4 2 0".to_owned()));
     }
 
     #[test]
@@ -344,9 +379,18 @@ mod tests {
         assert_eq!(bars.bars[0].pieces, [(0, 0, 40, 238, 120), (1, 0, 0, 238, 40)]);
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
-        assert_eq!(bars.highest, "40");
+        assert_eq!(bars.scale, ["40", "20", "0"]);
+        assert_eq!(bars.bars[0].title, "2026-11-01: 40\n1.0: 30\n2.0: 10");
         let none = StackedBars::from_rows("Crashes", false, Vec::new(), &ChartTimes::from_days(first, last));
         assert!(!bars.empty && none.empty);
+    }
+
+    #[test]
+    fn an_axis_ends_at_a_round_number_with_a_whole_half() {
+        let tops = [0, 1, 2, 3, 5, 9, 11, 40, 41, 99, 101, 1_234].map(axis_top);
+        assert_eq!(tops, [1, 1, 2, 4, 6, 10, 20, 40, 60, 100, 200, 2_000]);
+        assert_eq!(build_scale(1), ["1", "0"]);
+        assert_eq!(build_scale(2_000), ["2\u{202f}000", "1\u{202f}000", "0"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `/console`: current figures, new groups, and missing symbols.
 
-use crate::components::chart::{ChartTimes, GroupTrends, RELEASES_LIMIT, StackedBars};
+use crate::components::chart::{CHART_VERSIONS_LIMIT, ChartTimes, GroupTrends, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, CountedScope, GroupHead, group_heads};
 use crate::pages::report_pages::report_filters::day_begin;
 use crate::prelude::*;
@@ -19,8 +19,6 @@ use unslide_store::queries::trends::{self, PeriodTotals, TrendStep, VersionCount
 
 /// Maximum number of groups and images in each list.
 const LIST_ENTRIES: u32 = 5;
-/// Maximum number of versions with a name in the chart.
-const CHART_VERSIONS_LIMIT: u32 = 5;
 /// Maximum number of new groups that are counted.
 const NEW_GROUPS_LIMIT: u32 = 1_000;
 

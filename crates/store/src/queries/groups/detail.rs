@@ -5,6 +5,7 @@ use super::{ListedGroup, find_group, with_merged};
 use crate::groups::MAX_MERGED;
 use crate::number::to_row;
 use crate::queries::day;
+use crate::queries::trends::GroupHour;
 use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -37,6 +38,9 @@ pub struct GroupCounts {
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
+    /// Those of the last 48 hours, with the current one, that have reports, the newest first.
+    #[schema(max_items = 48)]
+    pub hours: Vec<GroupHour>,
     /// The id of the request, if its group was replaced by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Uuid>)]
@@ -189,6 +193,7 @@ pub async fn get(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Result<Op
         devices,
         os_versions,
         days,
+        hours: Vec::new(),
         redirected_from,
         variants,
         share,

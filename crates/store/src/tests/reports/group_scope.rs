@@ -154,6 +154,36 @@ async fn the_trend_of_a_version_is_of_its_reports_alone() {
 }
 
 #[tokio::test]
+async fn the_hours_and_the_versions_of_a_group_have_those_merged_into_it_folded_or_not() {
+    let database = filled().await;
+    let groups = list(&database, &GroupFilter::default(), GroupOrder::Reports).await;
+    let id = |bug: u8| groups.iter().find(|group| group.title == format!("bug {bug}")).unwrap().id;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let actor = GroupActor { actor: "test", name: None };
+    actions::merge_groups(&mut tx, id(1), &[id(3)], None, actor).await.unwrap();
+    tx.commit().await.unwrap();
+    let hour = start().truncate_to_hour();
+    let first = start().date() - Duration::days(2);
+    for transactions in [0, 1, usize::MAX] {
+        database.fold(4, transactions).await;
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let hours = trends::read_group_hours(&mut tx, id(1), hour - Duration::hours(24)).await.unwrap();
+        let hours: Vec<_> = hours.iter().map(|one| (one.hour, one.reports)).collect();
+        assert_eq!(hours, [(hour, 3), (hour - Duration::DAY, 1)]);
+        let mut read = async |version: Option<&'static str>, most: u32| {
+            let rows = trends::read_group_versions(&mut tx, id(1), version, first, most).await.unwrap();
+            let ago = |at: time::OffsetDateTime| (start().date() - at.date()).whole_days();
+            rows.into_iter().map(|row| (ago(row.at), row.version, row.count)).collect::<Vec<_>>()
+        };
+        let named = |version: &str| Some(version.to_owned());
+        let both = [(2, named("1.0"), 2), (1, named("1.0"), 1), (0, named("2.0"), 3)];
+        assert_eq!(read(None, 2).await, both);
+        assert_eq!(read(Some("2.0"), 2).await, [(0, named("2.0"), 3)]);
+        assert_eq!(read(None, 1).await, [(2, named("1.0"), 2), (1, named("1.0"), 1), (0, None, 3)]);
+    }
+}
+
+#[tokio::test]
 async fn a_list_by_version_costs_the_same_statements_however_many_groups_it_has() {
     let database = Database::new().await;
     database.store(&(1..=30).map(|n| of(n, n, "1.0", 0)).collect::<Vec<Arrival>>()).await;

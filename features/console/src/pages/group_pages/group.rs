@@ -1,15 +1,15 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
 use crate::components::breakdown::{Breakdown, BreakdownWords};
-use crate::components::chart::{ChartTimes, RELEASES_LIMIT, StackedBars};
 use crate::components::rows::{self, report_path};
 use crate::components::stack::ThreadStack;
 use crate::pages::group_pages::group_context::GroupContextSection;
+use crate::pages::group_pages::group_trend::{GROUP_DAYS, GroupTrendSection};
 use crate::pages::group_pages::group_work::{self, GroupWork, may_write};
 use crate::pages::report_pages::context;
 use crate::pages::report_pages::report::{self, ReportExtract};
 use crate::prelude::*;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use unslide_api::feature::panels::Panels;
 use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
 use unslide_api::feature::site::{GroupFormatQuery, choose_report, get_group, load_group};
@@ -19,9 +19,9 @@ use unslide_report::device_models::name_with_code;
 use unslide_site::{duration, text_or};
 use unslide_store::groups::{GroupAction, GroupStatus};
 use unslide_store::queries::durations::{self, VersionDurations};
-use unslide_store::queries::groups::{GroupCounts, GroupDay, GroupShare, GroupVariant, ListedGroup};
+use unslide_store::queries::groups::{GroupCounts, GroupShare, GroupVariant, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
-use unslide_store::queries::trends::{self, VersionCount};
+use unslide_store::queries::trends;
 
 /// Maximum number of reports on the page.
 const MOST_REPORTS: u32 = 20;
@@ -29,7 +29,6 @@ const MOST_REPORTS: u32 = 20;
 const MOST_VERSIONS: u32 = 20;
 /// Callers of a variant's function that the page names.
 const SHOWN_CALLERS: usize = 4;
-const DAYS: i64 = 30;
 
 /// Kinds of groups with reports that hold sampled stacks.
 const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
@@ -39,7 +38,7 @@ const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 struct GroupPage {
     shell: Shell,
     group: ListedGroup,
-    chart: StackedBars,
+    trend: GroupTrendSection,
     versions: Breakdown,
     models: Breakdown,
     os_versions: Breakdown,
@@ -154,8 +153,7 @@ pub async fn render_page(
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
     let is_slow = SLOW.contains(&group.kind.as_str());
-    let first = now.date() - Duration::days(DAYS - 1);
-    let releases = trends::first_days(&mut tx, Some(&group.app), first, RELEASES_LIMIT).await?;
+    let trend = GroupTrendSection::load_for_group(&mut tx, &found, &state, now).await?;
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     let context = GroupContextSection::load_for_group(&symbolication, &mut tx, group.id, &state).await?;
@@ -176,11 +174,9 @@ pub async fn render_page(
     let work =
         GroupWork::load_for_group(&symbolication.storage, access, name, &found, state.get_text("cursor"))
             .await?;
-    let times = ChartTimes::from_days(first, now.date());
     render_html(&GroupPage {
         shell: Shell::for_viewer(signed.viewer, "groups", text_or(&group.title, "no title")),
-        chart: StackedBars::from_rows("Reports", group.estimated, to_day_rows(&found), &times)
-            .with_releases(&releases, &times),
+        trend,
         versions: version_breakdown(&found),
         models: model_breakdown(&found),
         os_versions: os_versions(&found),
@@ -233,17 +229,6 @@ async fn shown_report(
     let ReportExtract { stack, context, findings } =
         report::load_extract(symbolication, access, &id.to_string(), variant, explain).await?;
     Ok(ShownReport { row: row.clone(), why, stack, context, findings })
-}
-
-/// Returns the days of the group as rows of a chart with one series.
-fn to_day_rows(found: &GroupCounts) -> Vec<VersionCount> {
-    let row = |day: &GroupDay| VersionCount {
-        at: day.day.midnight().assume_utc(),
-        app: String::new(),
-        version: Some("reports".to_owned()),
-        count: day.reports,
-    };
-    found.days.iter().map(row).collect()
 }
 
 fn version_breakdown(found: &GroupCounts) -> Breakdown {

@@ -5,6 +5,7 @@ pub mod group;
 pub mod group_actions;
 mod group_context;
 pub mod group_filters;
+mod group_trend;
 pub mod group_work;
 pub mod groups;
 pub mod saved_views;

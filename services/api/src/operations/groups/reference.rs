@@ -8,8 +8,12 @@ use unslide_store::groups::{find_short_ids, follow_redirects};
 use unslide_store::queries::groups::{
     self, CountScope, GroupCounts, GroupFilter, GroupShare, ListedGroup, find_group,
 };
+use unslide_store::queries::trends;
 use unslide_store::sessions::{self, AppPeriod};
 use unslide_store::{GroupId, TenantTx};
+
+/// The hours of a group's counts by hour, with the current one.
+pub const GROUP_HOURS: i64 = 48;
 
 /// Days of the share of sessions, with today.
 const SHARE_DAYS: i64 = 30;
@@ -95,6 +99,8 @@ pub async fn load_group(
     let found = groups::get(&mut tx, id, access.principal.app.as_deref()).await?;
     let mut found = found.ok_or_else(no_such_group)?;
     found.share = find_share(storage, &mut tx, &found.group).await?;
+    let from = storage.clock.now().truncate_to_hour() - Duration::hours(GROUP_HOURS - 1);
+    found.hours = trends::read_group_hours(&mut tx, found.group.id, from).await?;
     Ok(found)
 }
 

@@ -57,6 +57,57 @@
     time.title = `${time.title || time.textContent} \u00b7 ${local}`;
   });
 
+  // The values of a bar are shown under the pointer, and read by the arrow keys: a chart is a slider over its bars.
+  for (const chart of all("[data-bars]")) {
+    const bars = all("g", chart);
+    const values = bars.map((bar) => {
+      const title = bar.querySelector("title");
+      title.remove();
+      return title.textContent;
+    });
+    const tip = document.createElement("p");
+    tip.className = "tip";
+    tip.hidden = true;
+    chart.append(tip);
+    const last = bars.length - 1;
+    let current = last;
+    const set = (name, value) => chart.setAttribute(name, value);
+    const name = (at) => {
+      current = Math.min(Math.max(at, 0), last);
+      set("aria-valuenow", current);
+      set("aria-valuetext", values[current].replaceAll("\n", ", "));
+    };
+    const hide = () => {
+      tip.hidden = true;
+      chart.querySelector(".now")?.classList.remove("now");
+    };
+    const show = (at) => {
+      hide();
+      name(at);
+      bars[current].classList.add("now");
+      tip.textContent = values[current];
+      tip.hidden = false;
+      const middle = (current + 0.5) * chart.clientWidth / bars.length - tip.offsetWidth / 2;
+      tip.style.left = `${Math.max(0, Math.min(middle, chart.clientWidth - tip.offsetWidth))}px`;
+    };
+    for (const [key, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": chart.dataset.bars, "aria-valuemin": 0, "aria-valuemax": last })) set(key, value);
+    name(last);
+    chart.addEventListener("pointermove", ({ clientX }) => {
+      const { left, width } = chart.getBoundingClientRect();
+      show(Math.floor((clientX - left) * bars.length / width));
+    });
+    chart.addEventListener("pointerleave", hide);
+    chart.addEventListener("focus", () => show(current));
+    chart.addEventListener("blur", hide);
+    chart.addEventListener("keydown", (event) => {
+      const to = { ArrowLeft: current - 1, ArrowDown: current - 1, ArrowRight: current + 1, ArrowUp: current + 1, Home: 0, End: last }[event.key];
+      if (event.key === "Escape") hide();
+      if (to === undefined) return;
+      event.preventDefault();
+      show(to);
+    });
+  }
+
   // The current page is in sight among the tabs of a narrow window.
   document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
@@ -79,7 +130,7 @@
     if (version) version.value = "";
     target.form.requestSubmit();
   };
-  for (const field of all(".bar select, .bar label > input")) field.addEventListener("change", show);
+  for (const field of all(".bar select, .bar label > input, [data-submits]")) field.addEventListener("change", show);
   // Fields with more names than the page has ask for those that match.
   for (const field of all(".bar input[data-suggestions]")) {
     let asked = 0;
