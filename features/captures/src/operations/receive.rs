@@ -130,7 +130,7 @@ impl<'c> StoredParts<'c> {
         let key = self.keys.part(part.name);
         let stored = self.storage.objects.put_stream(&key, reader, self.left, &Put::default()).await?;
         if stored.size == 0 {
-            return Err(Problem::new(Kind::InvalidUpload, format!("the file {} is empty", part.name)));
+            return Err(Problem::new(Kind::InvalidUpload, format!("{} is empty", part.name)));
         }
         self.left -= stored.size;
         self.stored.push(StoredPart { part, size: stored.size, sha256: stored.sha256 });

@@ -116,6 +116,23 @@ pub fn parse_time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTim
     text.map(read).transpose()
 }
 
+/// Parses the parameters `from` and `to` of a list.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] if one of them is no time, or `to` lies before `from`.
+pub fn parse_period(
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<(Option<OffsetDateTime>, Option<OffsetDateTime>), Problem> {
+    let period = (parse_time("from", from)?, parse_time("to", to)?);
+    match period {
+        (Some(from), Some(to)) if to < from => {
+            Err(Problem::new(Kind::InvalidParameter, "to: lies before from"))
+        }
+        _ => Ok(period),
+    }
+}
+
 /// Parses the value of a parameter, if there is one, as a day.
 ///
 /// # Errors
@@ -157,5 +174,19 @@ pub fn check_texts<'t>(
             Err(Problem::new(kind, format!("{name}: at most {longest} bytes, none of them NUL")))
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_does_not_end_before_it_begins() {
+        let is_period = |from: &str, to: &str| parse_period(Some(from), Some(to)).is_ok();
+        let (early, late) = ("2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z");
+        assert!(is_period(early, late) && is_period(early, early));
+        assert!(!is_period(late, early) && !is_period(early, "soon"));
+        assert!(parse_period(Some(late), None).is_ok());
     }
 }

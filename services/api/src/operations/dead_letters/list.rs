@@ -2,7 +2,7 @@
 
 use super::DeadLetterScope;
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, parse_time};
+use crate::requests::input::{check_texts, parse_period};
 use unslide_store::dead_letters::{
     self, DeadLetter, DeadLetterCursor, DeadLetterFilter, DeadLetterStage, DeadLetterStatus,
 };
@@ -77,6 +77,6 @@ pub fn build_filter(
     to: Option<&str>,
 ) -> Result<DeadLetterFilter, Problem> {
     check_texts(Kind::InvalidParameter, FILTER_BYTES, [("reason", reason.as_deref())])?;
-    let (from, to) = (parse_time("from", from)?, parse_time("to", to)?);
+    let (from, to) = parse_period(from, to)?;
     Ok(DeadLetterFilter { reason, from, to, ..DeadLetterFilter::default() })
 }

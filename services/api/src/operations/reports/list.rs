@@ -2,7 +2,7 @@
 
 use crate::operations::groups::reference::resolve_filter;
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, parse_time, search_text};
+use crate::requests::input::{check_texts, parse_period, search_text};
 use time::OffsetDateTime;
 use unslide_model::GroupRef;
 use unslide_store::GroupId;
@@ -155,12 +155,13 @@ fn build_filter(
     query: ReportQuery,
     group: Option<GroupId>,
 ) -> Result<ReportFilter, Problem> {
+    let (from, to) = parse_period(query.from.as_deref(), query.to.as_deref())?;
     let filter = ReportFilter {
         app: access.restrict_app(query.app)?,
         version: query.version,
         build: query.build,
-        from: parse_time("from", query.from.as_deref())?,
-        to: parse_time("to", query.to.as_deref())?,
+        from,
+        to,
         kind: query.kind,
         status: query.status,
         fatal: query.fatal,

@@ -1,7 +1,7 @@
 //! `GET /v1/symbols`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, parse_time};
+use crate::requests::input::{check_texts, parse_period};
 use crate::requests::page::{position_by_time, time_and_id};
 use unslide_model::DebugId;
 use unslide_store::objects::ObjectStatus;
@@ -71,13 +71,14 @@ pub async fn list_symbols(
 fn build_filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
     let texts = [("name", query.name.as_deref()), ("arch", query.arch.as_deref())];
     check_texts(Kind::InvalidParameter, FILTER_BYTES, texts)?;
+    let (from, to) = parse_period(query.from.as_deref(), query.to.as_deref())?;
     Ok(ObjectFilter {
         name: query.name,
         arch: query.arch,
         status: query.status.as_deref().map(parse_status).transpose()?,
         debug_ids: query.debug_id.as_deref().map(parse_prefix).transpose()?,
-        from: parse_time("from", query.from.as_deref())?,
-        to: parse_time("to", query.to.as_deref())?,
+        from,
+        to,
         app: None,
     })
 }
