@@ -82,6 +82,10 @@ mod tests {
             (find_exit(&error), error.to_string()),
             (Exit::Usage, "cannot read no/such/file".to_owned())
         );
+        let folder =
+            CommandError::cannot_read(Path::new("logs"), io::Error::from(io::ErrorKind::IsADirectory));
+        assert_eq!(find_exit(&folder), Exit::Usage);
+        assert_eq!(folder.to_string(), "logs is a folder: name files, such as logs/*");
         let other = CommandError::cannot_read(here, io::Error::from(io::ErrorKind::InvalidData));
         assert_eq!(find_exit(&other), Exit::Failed);
     }

@@ -1,6 +1,6 @@
 //! The features of the client: their commands, and what commands without a server use. Nothing else in this package names one.
 
-use unslide_cli::{ClientFeature, FeatureCommand};
+use unslide_cli::{ClientFeature, ClientKeyKind, FeatureCommand};
 use unslide_report::reader::ReportReaders;
 use unslide_symbolicate::Analysis;
 
@@ -39,6 +39,11 @@ pub const FEATURES: &[ClientFeature] = &[
 /// Returns the subcommands of every feature.
 pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
     FEATURES.iter().flat_map(|feature| feature.commands)
+}
+
+/// Returns the kinds of keys that features add to API keys.
+pub fn list_key_kinds() -> impl Iterator<Item = &'static ClientKeyKind> {
+    FEATURES.iter().flat_map(|feature| feature.key_kinds)
 }
 
 /// Returns the analyses of all features, for commands that read no configuration: those that are on for a tenant

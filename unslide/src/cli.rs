@@ -6,6 +6,7 @@ use crate::failure::exit_code;
 use crate::features::FEATURES;
 use crate::serve;
 use crate::servers::{audit, backfill, doctor, fsck, health, key, migrate, simulate, tenant};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_cli::{Exit, Outcome};
@@ -114,7 +115,10 @@ fn run_command(matches: &ArgMatches) -> Outcome {
         && let Some((_, arguments)) = keys.subcommand()
     {
         let configured = Configured::from_arg_matches(arguments)?;
-        if configured.is_given() {
+        // Variables are there for other commands, too. The API's key knows its tenant, the configuration has several.
+        let names_database = arguments.value_source("config") == Some(ValueSource::CommandLine)
+            || arguments.contains_id("tenant");
+        if configured.is_given() && names_database {
             return key::run(unslide_client::key::Command::from_arg_matches(keys)?, &configured);
         }
     }

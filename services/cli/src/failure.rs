@@ -33,12 +33,17 @@ impl CommandError {
     }
 
     /// Creates the error for a file that could not be read, or that has the wrong content. If it does not
-    /// exist, the command line is wrong.
+    /// exist or is a folder, the command line is wrong.
     pub fn cannot_read(path: &Path, source: impl Into<BoxError>) -> CommandError {
         let source = source.into();
-        let is_absent =
-            source.downcast_ref().is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::NotFound);
-        let exit = is_absent.then_some(Exit::Usage);
+        let kind = source.downcast_ref().map(io::Error::kind);
+        if kind == Some(io::ErrorKind::IsADirectory) {
+            return CommandError::usage(format!(
+                "{0} is a folder: name files, such as {0}/*",
+                path.display()
+            ));
+        }
+        let exit = (kind == Some(io::ErrorKind::NotFound)).then_some(Exit::Usage);
         CommandError { exit, text: format!("cannot read {}", path.display()), source: Some(source) }
     }
 

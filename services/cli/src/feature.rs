@@ -14,6 +14,8 @@ pub struct ClientFeature {
     pub name: &'static str,
     /// Its subcommands.
     pub commands: &'static [FeatureCommand],
+    /// Its kinds of keys, which `unslide key` makes, lists and revokes through the API.
+    pub key_kinds: &'static [ClientKeyKind],
     /// Adds a line to the output of commands of the core.
     pub add_line: Option<AddLine>,
     /// Its additions to symbolication, for commands without a server. They are those of the services.
@@ -24,7 +26,13 @@ impl ClientFeature {
     /// Makes a feature that adds nothing.
     #[must_use]
     pub const fn new(name: &'static str) -> ClientFeature {
-        ClientFeature { name, commands: &[], add_line: None, symbolizer: SymbolizerFeature::new(name) }
+        ClientFeature {
+            name,
+            commands: &[],
+            key_kinds: &[],
+            add_line: None,
+            symbolizer: SymbolizerFeature::new(name),
+        }
     }
 
     /// Makes a feature that adds to symbolication alone.
@@ -43,6 +51,17 @@ pub struct FeatureCommand {
     pub command: fn() -> clap::Command,
     /// Runs it with its parsed arguments.
     pub run: fn(&ArgMatches) -> Outcome,
+}
+
+/// A kind of keys, as the API makes and lists them.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientKeyKind {
+    /// Its name after `--kind`.
+    pub name: &'static str,
+    /// The path of its list.
+    pub path: &'static str,
+    /// True if apps carry such a key: it names its apps, never ends, its text can be read again, and its state closes it.
+    pub is_public: bool,
 }
 
 /// A command of the core that features add lines to.

@@ -34,7 +34,9 @@ pub use entry_id::parse_entry_id;
 pub use erasure::{ErasureArguments, SentErasure, describe_removed, run_erasure};
 pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
-pub use feature::{AddLine, AddedLine, ClientFeature, CoreCommand, DemoRun, DemoSymbols, FeatureCommand};
+pub use feature::{
+    AddLine, AddedLine, ClientFeature, ClientKeyKind, CoreCommand, DemoRun, DemoSymbols, FeatureCommand,
+};
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::{map_path, map_unpacked};
 pub use output::{

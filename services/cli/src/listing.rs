@@ -117,6 +117,9 @@ pub fn filter_given<const M: usize>(
 /// # Errors
 /// Returns an error if the path is none.
 pub fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
+    if query.is_empty() {
+        return Ok(path.to_owned());
+    }
     // Only for its way of writing a query.
     let mut url = Url::parse("http://api")?.join(path)?;
     url.query_pairs_mut().extend_pairs(query);

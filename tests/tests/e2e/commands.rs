@@ -45,7 +45,7 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     let (status, report, error) =
         installation.run_command(&[&doctor[..], &["--scope", "reports:read"]].concat());
     assert_eq!(status, 5, "{report}{error}");
-    let advice = "missing: the key has not the scope reports:read. An operator makes one that has it: unslide key create --tenant acme \
+    let advice = "missing: the key has not the scope reports:read. An administrator of acme makes one that has it: unslide key create \
                   --scope reports:read\n";
     assert!(report.contains(advice), "{report}");
     let dry = installation.command_succeeds(&[&["upload", "--dry-run", &path], &pipeline[..]].concat());

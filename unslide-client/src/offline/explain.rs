@@ -68,18 +68,17 @@ pub struct Arguments {
 /// Explains the frames of reports.
 pub fn run(arguments: &Arguments) -> Outcome {
     match arguments.report_id()? {
-        Some(id) => explain_at_api(id, arguments),
+        Some(id) => explain_at_api(&id, arguments),
         None => explain_files(arguments),
     }
 }
 
 impl Arguments {
     /// Returns the id of a report at the API, or none if files are named.
-    fn report_id(&self) -> Result<Option<&str>, CommandError> {
+    fn report_id(&self) -> Result<Option<String>, CommandError> {
         let is_file = |named: &PathBuf| named.as_os_str() == "-" || named.exists();
         let Some(named) = self.reports.iter().find(|named| !is_file(named)) else { return Ok(None) };
-        let is_id = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let Some(id) = named.to_str().filter(is_id) else {
+        let Some(id) = named.to_str().and_then(|text| unslide_cli::parse_entry_id(text).ok()) else {
             return Err(CommandError::neither_file_nor("the id of a report", &named.to_string_lossy()));
         };
         if self.reports.len() > 1 {

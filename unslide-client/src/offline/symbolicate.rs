@@ -37,10 +37,13 @@ pub struct Arguments {
     binary: Vec<PathBuf>,
     #[command(flatten)]
     build: BuildArguments,
-    /// Enriched reports in their own form, logs in Apple's form, Markdown with the evidence of each sentence, or the facts of
-    /// reports without symbols. Without it logs on a terminal, and enriched reports elsewhere
+    /// Enriched reports in their own form, logs in Apple's form, Markdown for an issue, or the facts of reports without
+    /// symbols. Without it logs on a terminal, and enriched reports elsewhere
     #[arg(long, value_enum)]
     format: Option<OutputFormat>,
+    /// Name the evidence of each sentence of Markdown in square brackets
+    #[arg(long, requires = "format")]
+    evidence: bool,
     /// A file with grouping rules, as `unslide groups rules` takes it
     #[arg(long, value_name = "FILE")]
     grouping_rules: Option<PathBuf>,
@@ -73,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         rules: &rules,
         analyses: &analyses,
         format: arguments.format.unwrap_or(default),
+        names_evidence: arguments.evidence,
     };
     let handling = RecordHandling {
         readers: &readers,

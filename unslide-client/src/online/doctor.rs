@@ -101,7 +101,7 @@ async fn check_api(arguments: &Arguments) -> Result<Exit, ClientError> {
     }
     let options: Vec<String> = missing.iter().map(|scope| format!("--scope {scope}")).collect();
     say!(
-        "missing: the key has not the scope {0}. An operator makes one that has it: unslide key create --tenant {1} {2}",
+        "missing: the key has not the scope {0}. An administrator of {1} makes one that has it: unslide key create {2}",
         missing.join(" and "),
         key.tenant,
         options.join(" ")

@@ -7,7 +7,9 @@ mod views;
 
 use crate::online::reports::show::ShowFormat;
 use crate::prelude::*;
-use change::{IgnoreArguments, Target, Targets, build_resolved, change_group, change_groups};
+use change::{
+    IgnoreArguments, Target, Targets, build_resolved, change_group, change_groups, comment_on_group,
+};
 use clap::ValueEnum;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
 use unslide_model::{Clock, GroupRef, Moment, SystemClock, compare_versions};
@@ -29,6 +31,7 @@ Examples:
   unslide groups resolve SHOP-1A2B SHOP-7C0Q --in-version 2.4.2
   unslide groups ignore SHOP-1A2B --more-reports 100
   unslide groups ignore SHOP-1A2B --until-next-version
+  unslide groups comment SHOP-1A2B \"only on iPads\"
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
   unslide groups --sort growing
   unslide groups rules try grouping.rules
@@ -113,6 +116,9 @@ enum Action {
         /// text; json, as --json; or markdown, for an issue
         #[arg(long, value_enum, default_value_t, conflicts_with = "json")]
         format: ShowFormat,
+        /// Name the evidence of each sentence of Markdown in square brackets
+        #[arg(long, requires = "format")]
+        evidence: bool,
     },
     /// Resolve groups: a new report of a later version opens them again
     Resolve {
@@ -142,6 +148,13 @@ enum Action {
         target: Target,
         /// Name of the person; empty to assign it to no person
         assignee: String,
+    },
+    /// Comment on a group
+    Comment {
+        #[command(flatten)]
+        target: Target,
+        /// The comment, plain text
+        text: String,
     },
     /// Link a group to a ticket in another system
     Ticket {
@@ -191,12 +204,13 @@ async fn run_action(action: Action) -> Outcome {
         Action::Assign { target, assignee } => {
             change_group(&target, "", &json!({"assignee": assignee})).await
         }
+        Action::Comment { target, text } => comment_on_group(&target, &text).await,
         Action::Ticket { target, ticket } => change_group(&target, "", &json!({"ticket_url": ticket})).await,
         Action::Merge { target, groups } => change_group(&target, "/merge", &json!({"groups": groups})).await,
         Action::Split { target, group } => change_group(&target, "/split", &json!({"group": group})).await,
         Action::Rules(action) => rules::run(action).await,
         Action::List(arguments) => list_groups(*arguments).await,
-        Action::Show { target, format } => show::show_group(&target, format).await,
+        Action::Show { target, format, evidence } => show::show_group(&target, format, evidence).await,
         Action::Views(arguments) => views::list_views(arguments).await,
     }
 }

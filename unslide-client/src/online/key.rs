@@ -1,29 +1,37 @@
 //! `unslide key`: the keys of a tenant, through the API. With a configuration of the services the program `unslide` reaches
 //! the database itself.
 
-use crate::prelude::*;
-use unslide_cli::confirm_action;
-use unslide_cli::listing::{Listing, item_text};
+mod shown;
 
+pub use shown::{API_KIND, describe_key, print_key, print_keys};
+
+use crate::features::list_key_kinds;
+use crate::prelude::*;
+use reqwest::Method;
+use unslide_cli::listing::item_text;
+use unslide_cli::{ClientKeyKind, confirm_action};
 use unslide_model::{Clock, KeyPreset, Moment, Scope, SystemClock, TenantId};
 
-/// The kind of keys that are made and listed here.
-const API_KIND: &str = "api";
+/// Keys that the core makes and lists.
+const API_KEYS: ClientKeyKind = ClientKeyKind { name: API_KIND, path: "/v1/keys", is_public: false };
+/// Keys that are asked for with one request.
+const PAGE_ENTRIES: usize = 200;
 
 /// The subcommands of `unslide key`.
 #[derive(Subcommand)]
 #[command(after_help = "\
 The API needs a key with the scope tenant:admin: see `unslide login`. It makes keys with scopes that this key has itself. With
---config of the services the database is asked instead, which makes the first key of a tenant and keys of every kind.
+--config of the services and --tenant the database is asked instead, which makes the first key of a tenant.
 
 Examples:
   unslide key create --preset pipeline --name \"build pipeline\" --expires 365d
+  unslide key create --kind public --app com.example.shop,com.example.shop.*
   unslide key list
   unslide key revoke 7d444840-9dc0-41d1-b245-5ffdce74fad2")]
 pub enum Command {
     /// Make a key; its text is shown once and never again
     Create(CreateArguments),
-    /// List a tenant's keys, without their secrets: when each ends and was used last
+    /// List a tenant's keys of every kind, without their secrets: when each ends and was used last
     List(ListArguments),
     /// Show a key: its state, what it is for, and its text if that is no secret
     Show(ShowArguments),
@@ -42,7 +50,7 @@ pub struct CreateArguments {
     /// Name of the key, for people
     #[arg(long, default_value = "made on the command line")]
     pub name: String,
-    /// Kind of the key: `api`, or with --config one that a feature adds. An unknown one gives the list
+    /// Kind of the key: `api`, or another. An unknown one gives the list
     #[arg(long, default_value = API_KIND)]
     pub kind: String,
     /// Scopes that an API key grants, separated by commas
@@ -121,38 +129,73 @@ impl CreateArguments {
     }
 
     /// Returns the new key in the form of the API.
-    fn to_body(&self) -> Result<Value, CommandError> {
-        check_kind(&self.kind)?;
-        let app = match self.app.as_slice() {
+    fn to_body(&self, kind: &ClientKeyKind) -> Result<Value, CommandError> {
+        if kind.name != API_KIND && (self.preset.is_some() || !self.scope.is_empty()) {
+            let text =
+                format!("--preset, --scope: only an API key has scopes; a {} key does one thing", kind.name);
+            return Err(CommandError::usage(text));
+        }
+        let apps: Vec<&str> = self.app.iter().map(|app| app.trim()).collect();
+        if kind.is_public {
+            if apps.is_empty() {
+                let text = "--app is missing: the bundle identifiers of the apps that carry the key, such as \
+                            com.example.shop or com.example.shop.*";
+                return Err(CommandError::usage(text));
+            }
+            if self.expires.is_some() {
+                let text =
+                    "--expires: a public key never ends, as apps carry it; `unslide key revoke` ends it";
+                return Err(CommandError::usage(text));
+            }
+            return Ok(json!({"name": self.name, "apps": apps}));
+        }
+        let app = match apps.as_slice() {
             [] => None,
-            [app] => Some(app.trim()),
-            _ => return Err(CommandError::usage("--app: an API key is for one app, or for every app")),
+            [app] => Some(app),
+            _ => {
+                return Err(CommandError::usage(format!(
+                    "--app: a key of the kind {} is for one app, or for every app",
+                    kind.name
+                )));
+            }
         };
         let mut body = json!({"name": self.name, "app": app, "expires_at": self.end_text()});
         match self.preset {
+            _ if kind.name != API_KIND => {}
             Some(preset) => body["preset"] = preset.as_str().into(),
+            None if self.scope.is_empty() => {
+                let presets = KeyPreset::ALL.map(KeyPreset::as_str).join(", ");
+                let scopes = Scope::ALL.map(Scope::as_str).join(", ");
+                let text = format!(
+                    "--preset ({presets}) or --scope ({scopes}) is missing: it says what the key can do"
+                );
+                return Err(CommandError::usage(text));
+            }
             None => body["scopes"] = self.scope.iter().map(|scope| scope.as_str()).collect(),
         }
         Ok(body)
     }
 }
 
-/// Refuses a kind that has operations of its own.
-fn check_kind(kind: &str) -> Result<(), CommandError> {
-    if kind == API_KIND {
-        return Ok(());
-    }
-    Err(CommandError::usage(format!(
-        "--kind {kind}: the console and the API (POST /v1/{kind}-keys) make and list these keys; this command does with --config"
-    )))
+/// Returns the kinds of keys: API keys, and those of features.
+fn list_kinds() -> impl Iterator<Item = &'static ClientKeyKind> {
+    std::iter::once(&API_KEYS).chain(list_key_kinds())
 }
 
-/// Returns the path of the keys of a tenant. Those of another tenant than the key's own are for operators.
-async fn keys_path(client: &Client, tenant: Option<&TenantId>) -> Result<&'static str, BoxError> {
-    let Some(tenant) = tenant else { return Ok(KEYS) };
+/// Returns the kind of this name.
+fn find_kind(name: &str) -> Result<&'static ClientKeyKind, CommandError> {
+    list_kinds().find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<&str> = list_kinds().map(|kind| kind.name).collect();
+        CommandError::usage(format!("--kind {name}: there are {}", names.join(", ")))
+    })
+}
+
+/// Refuses another tenant than that of the key: keys of other tenants are for operators.
+async fn check_tenant(client: &Client, tenant: Option<&TenantId>) -> Result<(), BoxError> {
+    let Some(tenant) = tenant else { return Ok(()) };
     let own: Value = client.get("/v1/key").await?;
     if item_text(&own, "tenant") == tenant.as_str() {
-        return Ok(KEYS);
+        return Ok(());
     }
     let text = format!(
         "the key is of the tenant {}, so it has no keys of {tenant}: sign in with a key of {tenant}, or give --config",
@@ -160,8 +203,6 @@ async fn keys_path(client: &Client, tenant: Option<&TenantId>) -> Result<&'stati
     );
     Err(CommandError::usage(text).into())
 }
-
-const KEYS: &str = "/v1/keys";
 
 /// Runs a command on keys through the API.
 pub fn run(command: Command) -> Outcome {
@@ -176,11 +217,13 @@ pub fn run(command: Command) -> Outcome {
 }
 
 async fn create_key(arguments: &CreateArguments) -> Outcome {
-    let body = arguments.to_body()?;
+    let kind = find_kind(&arguments.kind)?;
+    let body = arguments.to_body(kind)?;
     let client = Client::new(&arguments.server)?;
-    let path = keys_path(&client, arguments.tenant.as_ref()).await?;
-    let made: Value = client.post(path, &body).await?;
-    say!("{}", item_text(&made, "text"));
+    check_tenant(&client, arguments.tenant.as_ref()).await?;
+    let made: Value = client.post(kind.path, &body).await?;
+    // The text of a public key is a member of its record.
+    say!("{}", item_text(&made, if kind.is_public { "key" } else { "text" }));
     if Console::get().is_closed() {
         let text = "the key was made, but standard output is closed: find it with `unslide key list` and revoke it with \
                     `unslide key revoke`";
@@ -189,96 +232,101 @@ async fn create_key(arguments: &CreateArguments) -> Outcome {
     Ok(Exit::Ready)
 }
 
-async fn list_keys(arguments: &ListArguments) -> Outcome {
-    check_kind(arguments.kind.as_deref().unwrap_or(API_KIND))?;
-    let client = Client::new(&arguments.server)?;
-    let listing = Listing {
-        path: keys_path(&client, arguments.tenant.as_ref()).await?,
-        query: Vec::new(),
-        limit: usize::MAX,
-        head: &["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"],
-        row,
-        empty: "the tenant has no key",
-    };
-    listing.print_items(&client, arguments.json).await
-}
-
-fn row(key: &Value) -> [String; 9] {
-    let or = |name: &str, absent: &str| key[name].as_str().unwrap_or(absent).to_owned();
-    [
-        item_text(key, "id"),
-        format!("unslide_{}_…", item_text(key, "prefix")),
-        describe_state(key).to_owned(),
-        or("expires_at", "never"),
-        or("last_used_at", "never"),
-        or("made_by", "the command line"),
-        list_scopes(key),
-        or("app", "every app"),
-        item_text(key, "name"),
-    ]
-}
-
-fn list_scopes(key: &Value) -> String {
-    let scopes = key["scopes"].as_array().into_iter().flatten();
-    scopes.filter_map(Value::as_str).collect::<Vec<_>>().join(",")
-}
-
-fn describe_state(key: &Value) -> &'static str {
+/// Returns the tenant's keys of a kind, until `is_last` is true of one.
+async fn read_keys(
+    client: &Client,
+    kind: &ClientKeyKind,
+    is_last: impl Fn(&Value) -> bool,
+) -> Result<Vec<Value>, BoxError> {
     let now = Moment::For(0).as_text(SystemClock.now_micros() / 1_000);
-    match (key["revoked_at"].is_string(), key["expires_at"].as_str()) {
-        (true, _) => "revoked",
-        (false, Some(end)) if end <= now.as_str() => "expired",
-        (false, _) => "in force",
+    let (mut keys, mut cursor) = (Vec::new(), None);
+    loop {
+        let after = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+        let mut page: Value = client.get(&format!("{}?limit={PAGE_ENTRIES}{after}", kind.path)).await?;
+        let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        keys.extend(items.into_iter().map(|item| describe_key(kind.name, item, &now)));
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() || keys.iter().any(&is_last) {
+            return Ok(keys);
+        }
     }
+}
+
+async fn list_keys(arguments: &ListArguments) -> Outcome {
+    let kinds = match &arguments.kind {
+        Some(name) => vec![find_kind(name)?],
+        None => list_kinds().collect(),
+    };
+    let client = Client::new(&arguments.server)?;
+    check_tenant(&client, arguments.tenant.as_ref()).await?;
+    let mut keys = Vec::new();
+    for kind in kinds {
+        keys.extend(read_keys(&client, kind, |_| false).await?);
+    }
+    print_keys(&keys, arguments.json)
+}
+
+/// Finds a key by its id, and its kind: an API key has a UUID.
+async fn find_key(client: &Client, id: &str) -> Result<(&'static ClientKeyKind, Value), BoxError> {
+    let uuid = unslide_cli::parse_entry_id(id).ok();
+    let id = uuid.as_deref().unwrap_or(id);
+    if uuid.is_none() && (id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        let text = format!("{id}: not the id of a key: `unslide key list` shows them");
+        return Err(CommandError::usage(text).into());
+    }
+    let is_it = |key: &Value| key["id"] == id;
+    for kind in list_kinds().filter(|kind| (kind.name == API_KIND) == uuid.is_some()) {
+        let found = read_keys(client, kind, is_it).await?.into_iter().find(is_it);
+        if let Some(key) = found {
+            return Ok((kind, key));
+        }
+    }
+    let text = format!("there is no key {id}: `unslide key list` shows the tenant's keys");
+    Err(CommandError::missing(text).into())
 }
 
 async fn show_key(arguments: &ShowArguments) -> Outcome {
     let client = Client::new(&arguments.server)?;
-    let path = keys_path(&client, arguments.tenant.as_ref()).await?;
-    let mut cursor = None;
-    let key = loop {
-        let after = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
-        let page: Value = client.get(&format!("{path}?limit=200{after}")).await?;
-        let mut found = page["items"].as_array().into_iter().flatten();
-        if let Some(key) = found.find(|key| key["id"] == arguments.id.as_str()) {
-            break key.clone();
-        }
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
-        if cursor.is_none() {
-            let text =
-                format!("there is no key {}: `unslide key list` shows the tenant's keys", arguments.id);
-            return Err(CommandError::missing(text).into());
-        }
-    };
-    if arguments.json {
-        Console::get().print_json(&key)?;
-        return Ok(Exit::Ready);
+    check_tenant(&client, arguments.tenant.as_ref()).await?;
+    let (kind, mut key) = find_key(&client, &arguments.id).await?;
+    if kind.is_public {
+        let detail: Value = client.get(&format!("{}/{}", kind.path, item_text(&key, "id"))).await?;
+        key["text"] = detail["key"].clone();
     }
-    let [id, _, state, expires, last_used, _, scopes, app, name] = row(&key);
-    say!("{name}, {state}, for {app}");
-    unslide_cli::print_facts(&[
-        ("id", id),
-        ("scopes", scopes),
-        ("expires", expires),
-        ("last used", last_used),
-    ]);
-    Ok(Exit::Ready)
+    print_key(&key, arguments.json)
 }
 
 async fn revoke_key(arguments: &RevokeArguments) -> Outcome {
-    let id = unslide_cli::parse_entry_id(&arguments.id)
-        .map_err(|why| CommandError::usage(format!("{}: {why}", arguments.id)))?;
     let client = Client::new(&arguments.server)?;
-    let path = keys_path(&client, arguments.tenant.as_ref()).await?;
-    let made = if arguments.cascade { " and every key that descends from it" } else { "" };
-    confirm_action(&format!("This revokes the key {id}{made}. It cannot be undone."), arguments.yes)?;
-    let revoked: Value =
-        client.delete_and_read(&format!("{path}/{id}?cascade={}", arguments.cascade)).await?;
-    let number = |member: &str| revoked[member].as_u64().unwrap_or(0);
-    let descendants = (number("descendants_revoked"), number("descendants_in_force"));
-    say!("{}", describe_revoked(arguments.cascade, descendants));
+    check_tenant(&client, arguments.tenant.as_ref()).await?;
+    let (kind, key) = find_key(&client, &arguments.id).await?;
+    let id = item_text(&key, "id");
+    let path = format!("{}/{id}", kind.path);
+    if kind.name == API_KIND {
+        let made = if arguments.cascade { " and every key that descends from it" } else { "" };
+        confirm_action(&format!("This revokes the key {id}{made}. It cannot be undone."), arguments.yes)?;
+        let revoked: Value = client.delete_and_read(&format!("{path}?cascade={}", arguments.cascade)).await?;
+        let number = |member: &str| revoked[member].as_u64().unwrap_or(0);
+        let descendants = (number("descendants_revoked"), number("descendants_in_force"));
+        say!("{}", describe_revoked(arguments.cascade, descendants));
+        return Ok(Exit::Ready);
+    }
+    if arguments.cascade {
+        return Err(CommandError::usage("--cascade: only API keys make keys").into());
+    }
+    let loss = if kind.is_public { LOSS_OF_APPS } else { "" };
+    confirm_action(&format!("This revokes the {} key {id}.{loss}", kind.name), arguments.yes)?;
+    if kind.is_public {
+        client.send_json::<Value>(Method::PATCH, &path, &json!({"state": "closed"})).await?;
+    } else {
+        client.delete(&path).await?;
+    }
+    say!("revoked");
     Ok(Exit::Ready)
 }
+
+/// What a question about a public key adds.
+pub const LOSS_OF_APPS: &str = " Apps that carry it lose what they send from then on.";
 
 /// Describes what a revocation did: how many keys that descend from the key it revoked, and how many are in force.
 #[must_use]
@@ -296,35 +344,59 @@ pub fn describe_revoked(is_cascade: bool, descendants: (u64, u64)) -> String {
 mod tests {
     use super::*;
 
-    fn create(preset: Option<KeyPreset>, kind: &str) -> CreateArguments {
+    fn create(preset: Option<KeyPreset>, scope: &[Scope], apps: &[&str]) -> CreateArguments {
         CreateArguments {
             server: ApiServer::default(),
             tenant: None,
             name: "ci".to_owned(),
-            kind: kind.to_owned(),
-            scope: vec![Scope::ReportsRead],
+            kind: API_KIND.to_owned(),
+            scope: scope.to_vec(),
             preset,
-            app: vec!["com.example.shop".to_owned()],
+            app: apps.iter().map(|app| (*app).to_owned()).collect(),
             expires: "90d".parse().ok(),
         }
     }
 
     #[test]
     fn a_new_key_has_a_preset_or_scopes_and_ends_in_the_future() {
-        let body = create(Some(KeyPreset::Pipeline), "api").to_body().unwrap();
+        let body = create(Some(KeyPreset::Pipeline), &[], &[]).to_body(&API_KEYS).unwrap();
         assert_eq!((&body["preset"], &body["scopes"]), (&json!("pipeline"), &Value::Null));
         assert!(item_text(&body, "expires_at") > Moment::For(0).as_text(SystemClock.now_micros() / 1_000));
-        let body = create(None, "api").to_body().unwrap();
+        let shop = ["com.example.shop"];
+        let body = create(None, &[Scope::ReportsRead], &shop).to_body(&API_KEYS).unwrap();
         assert_eq!((&body["scopes"], &body["app"]), (&json!(["reports:read"]), &json!("com.example.shop")));
-        let error = create(None, "public").to_body().unwrap_err().to_string();
-        assert!(error.contains("POST /v1/public-keys") && error.contains("--config"), "{error}");
+        let error = create(None, &[], &shop).to_body(&API_KEYS).unwrap_err().to_string();
+        assert!(error.contains("--preset (pipeline") && error.contains("--scope (symbols:write"), "{error}");
+        let two = ["com.example.shop", "com.example.bank"];
+        let error = create(None, &[Scope::ReportsRead], &two).to_body(&API_KEYS).unwrap_err().to_string();
+        assert!(error.contains("for one app"), "{error}");
     }
 
     #[test]
-    fn a_row_says_whether_a_key_is_in_force() {
-        let state = |key: Value| describe_state(&key);
-        assert_eq!(state(json!({"revoked_at": "2026-11-20T09:00:00Z"})), "revoked");
-        assert_eq!(state(json!({"expires_at": "2001-01-01T00:00:00Z"})), "expired");
-        assert_eq!(state(json!({"expires_at": null})), "in force");
+    fn keys_of_other_kinds_have_no_scopes_and_a_public_one_names_its_apps() {
+        let public = ClientKeyKind { name: "public", path: "/v1/public-keys", is_public: true };
+        let names = ClientKeyKind { name: "names", path: "/v1/names-keys", is_public: false };
+        let refused = |arguments: &CreateArguments, kind, wrong: &str| {
+            let error = arguments.to_body(kind).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        };
+        let apps = ["com.example.shop", "com.example.shop.*"];
+        refused(&create(None, &[], &[]), &public, "--app is missing");
+        refused(&create(None, &[], &apps), &public, "--expires: a public key never ends");
+        refused(&create(None, &[Scope::ReportsRead], &apps), &public, "only an API key has scopes");
+        let endless = CreateArguments { expires: None, ..create(None, &[], &apps) };
+        assert_eq!(endless.to_body(&public).unwrap(), json!({"name": "ci", "apps": apps}));
+        let body = create(None, &[], &apps[..1]).to_body(&names).unwrap();
+        assert!(
+            body["app"] == apps[0] && body["expires_at"].is_string() && body.get("scopes").is_none(),
+            "{body}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_kind_gives_the_list() {
+        assert_eq!(find_kind("api").unwrap().path, "/v1/keys");
+        let error = find_kind("apple").unwrap_err().to_string();
+        assert!(error.starts_with("--kind apple: there are api, "), "{error}");
     }
 }

@@ -122,7 +122,7 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         path: "/v1/reports",
         query,
         limit: 50,
-        head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
+        head: &["ID", "RECEIVED", "APP", "VERSION", "APP SYMBOLS", "DEVICE", "REASON"],
         row,
         empty: "no report matches",
     };
@@ -132,16 +132,27 @@ fn list_reports(arguments: ListArguments) -> Outcome {
 fn row(report: &Value) -> [String; 7] {
     let device = [item_text(report, "model"), item_text(report, "os_version")].join(" ").trim().to_owned();
     let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
-    let lacks = if report["symbols_missing"] == true { ", symbols missing" } else { "" };
     [
         item_text(report, "id"),
         item_text(report, "received_at"),
         item_text(report, "app"),
         item_text(report, "version"),
-        item_text(report, "status") + lacks,
+        describe_app_symbols(report).to_owned(),
         device,
         reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
     ]
+}
+
+/// Returns how far the symbolication of the app's own frames got, in the words of the console. Frames of the system do not
+/// count: an app's team cannot complete them.
+fn describe_app_symbols(report: &Value) -> &'static str {
+    let count = |name: &str| report["frames"][name].as_u64().unwrap_or(0);
+    match (count("own"), count("own_symbolicated")) {
+        (0, _) => "no app frames",
+        (own, done) if done >= own && report["symbols_missing"] != true => "complete",
+        (_, 0) => "missing",
+        _ => "partial",
+    }
 }
 
 #[cfg(test)]
@@ -149,9 +160,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_whose_app_lacks_symbols_says_so() {
-        let status =
-            |missing: bool| row(&json!({ "status": "partial", "symbols_missing": missing }))[4].clone();
-        assert_eq!([status(true), status(false)], ["partial, symbols missing", "partial"]);
+    fn frames_of_the_app_alone_decide_about_its_symbols() {
+        let symbols = |own: u64, done: u64, missing: bool| {
+            let frames = json!({"total": 9, "own": own, "own_symbolicated": done});
+            row(&json!({"status": "partial", "symbols_missing": missing, "frames": frames}))[4].clone()
+        };
+        assert_eq!([symbols(6, 6, false), symbols(6, 6, true)], ["complete", "partial"]);
+        assert_eq!(
+            [symbols(6, 0, true), symbols(6, 2, false), symbols(0, 0, false)],
+            ["missing", "partial", "no app frames"]
+        );
     }
 }

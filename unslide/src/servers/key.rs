@@ -4,11 +4,13 @@ use crate::configuration::Configured;
 use crate::features::FEATURES;
 use crate::prelude::*;
 use crate::servers::tenant::{check_tenant, with_database};
+use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_cli::confirm_action;
 use unslide_client::key::{
-    Command, CreateArguments, ListArguments, RevokeArguments, ShowArguments, describe_revoked,
+    Command, CreateArguments, LOSS_OF_APPS, ListArguments, RevokeArguments, ShowArguments, describe_key,
+    describe_revoked, print_key, print_keys,
 };
 use unslide_feature::collect_key_kinds;
 use unslide_model::{KeyPreset, Moment, Scope, TenantId};
@@ -18,9 +20,6 @@ use unslide_store::keys::{
 };
 use unslide_store::{Store, audit};
 
-/// The columns of `key list`.
-const KEY_COLUMNS: [&str; 10] =
-    ["ID", "KIND", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
 /// Keys that are asked for with one question.
 const KEY_PAGE_ENTRIES: u32 = 500;
 
@@ -130,22 +129,11 @@ fn choose_scopes(
     }
 }
 
-/// Returns the state of a key.
-fn describe_state(key: &KeyRecord, now: OffsetDateTime) -> &'static str {
-    match key.expires_at {
-        _ if key.revoked_at.is_some() => "revoked",
-        Some(end) if end <= now => "expired",
-        _ if key.retired_at.is_some() => "retired",
-        _ => "in force",
-    }
-}
-
-/// Returns a key as JSON, with its state.
-fn key_to_json(key: &KeyRecord, now: OffsetDateTime) -> Result<Value, BoxError> {
-    let mut shown = serde_json::to_value(key)?;
-    shown["id"] = key.shown_id().into();
-    shown["state"] = describe_state(key, now).into();
-    Ok(shown)
+/// Returns a key as the command prints it.
+fn shown_key(key: &KeyRecord, now: OffsetDateTime) -> Result<Value, BoxError> {
+    let mut record = serde_json::to_value(key)?;
+    record["id"] = key.shown_id().into();
+    Ok(describe_key(&key.kind, record, &now.format(&Rfc3339)?))
 }
 
 async fn list_keys(
@@ -158,42 +146,16 @@ async fn list_keys(
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
     let filter = KeyFilter { kind, ..KeyFilter::default() };
-    let mut table = Table::new(&KEY_COLUMNS);
-    let (mut all, mut after) = (Vec::new(), None);
+    let (mut shown, mut after) = (Vec::new(), None);
     loop {
         let page = keys::list_records(&mut tx, filter, after, KEY_PAGE_ENTRIES).await?;
         let Some(last) = page.last() else { break };
         after = Some((last.created_at, last.id));
-        for key in page {
-            let shown = key_to_json(&key, now)?;
-            let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
-            let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            let is_api = key.kind == API_KEYS.name;
-            table.add_row([
-                key.shown_id(),
-                key.kind.clone(),
-                if is_api { format!("unslide_{}_…", key.prefix) } else { "-".to_owned() },
-                describe_state(&key, now).to_owned(),
-                or("expires_at", "never"),
-                or("last_used_at", "never"),
-                or("made_by", if is_api { "the command line" } else { "-" }),
-                scopes.join(","),
-                describe_apps(&key),
-                key.name,
-            ]);
-            all.push(shown);
+        for key in &page {
+            shown.push(shown_key(key, now)?);
         }
     }
-    if as_json {
-        Console::get().print_json(&all)?;
-    } else {
-        table.print();
-    }
-    Ok(Exit::Ready)
-}
-
-fn describe_apps(key: &KeyRecord) -> String {
-    if key.apps.is_empty() { "every app".to_owned() } else { key.apps.join(",") }
+    print_keys(&shown, as_json)
 }
 
 /// Returns the key with an id.
@@ -208,22 +170,12 @@ async fn find_key(store: &Store, tenant: &TenantId, id: &str) -> Result<KeyRecor
 async fn show_key(store: &Store, tenant: &TenantId, id: &str, as_json: bool) -> Outcome {
     check_tenant(store, tenant).await?;
     let key = find_key(store, tenant, id).await?;
-    let mut shown = key_to_json(&key, store.clock().now())?;
+    let mut shown = shown_key(&key, store.clock().now())?;
+    // No list has the text, so that no export holds it.
     if let Some(text) = &key.key_text {
         shown["text"] = text.as_str().into();
     }
-    if as_json {
-        Console::get().print_json(&shown)?;
-        return Ok(Exit::Ready);
-    }
-    let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
-    say!("{}, {} key, {}, for {}", key.name, key.kind, or("state", ""), describe_apps(&key));
-    say!("expires: {}", or("expires_at", "never"));
-    say!("last used: {}", or("last_used_at", "never"));
-    if let Some(text) = &key.key_text {
-        say!("text: {text}");
-    }
-    Ok(Exit::Ready)
+    print_key(&shown, as_json)
 }
 
 /// Revokes a key that makes no keys. Asks before unless `yes`.
@@ -236,7 +188,7 @@ async fn revoke_other_key(
 ) -> Outcome {
     let id = key.shown_id();
     let what = kind.title;
-    let loss = if kind.is_public { " Apps that carry it lose what they send from then on." } else { "" };
+    let loss = if kind.is_public { LOSS_OF_APPS } else { "" };
     confirm_action(&format!("This revokes the {what} {id} of {tenant}.{loss}"), yes)?;
     let mut tx = store.tenant(tenant).await?;
     revoke_record(&mut tx, kind, &id, None).await?;

@@ -1,11 +1,10 @@
 //! `unslide public-key erase`: erases what apps sent with a public key.
 
+use crate::key_path;
 use clap::Args;
 use serde_json::{Value, json};
 use unslide_cli::listing::item_text;
-use unslide_cli::{
-    ApiServer, Client, CommandError, ErasureArguments, Outcome, SentErasure, block_on, run_erasure,
-};
+use unslide_cli::{ApiServer, Client, ErasureArguments, Outcome, SentErasure, block_on, run_erasure};
 use unslide_model::{Clock, Moment, SystemClock};
 
 /// The arguments of `unslide public-key erase`.
@@ -29,14 +28,10 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
+    let path = key_path(&arguments.id)?;
     block_on(async {
         let client = Client::new(&arguments.server)?;
         let id = &arguments.id;
-        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(
-                CommandError::usage(format!("{id}: the id of a public key is 8 hexadecimal digits")).into()
-            );
-        }
         let now = SystemClock.now_micros() / 1_000;
         let from = arguments.from.as_text(now);
         let to = arguments.to.map(|to| to.as_text(now));
@@ -45,7 +40,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .app_version
             .as_deref()
             .map_or_else(String::new, |version| format!(" of version {version}"));
-        let path = format!("/v1/public-keys/{id}");
         let request = SentErasure {
             path: &format!("{path}/erasures"),
             body: json!({"from": from, "to": to, "version": arguments.app_version}),

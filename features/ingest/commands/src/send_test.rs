@@ -89,10 +89,8 @@ fn parse_url(text: &str) -> Result<AppUrl, CommandError> {
     let wrong = |why: &str| {
         CommandError::usage(format!("the URL of an app {why}; the console's page of public keys shows it"))
     };
-    let url = Url::parse(text.trim()).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("has to begin with http:// or https://"));
-    }
+    let url = Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or_else(|| wrong("begins with http:// or https://"))?;
     let key = url.path().split_once(URL_PATH).map(|(_, key)| key.trim_end_matches('/'));
     match key {
         Some(key) if !key.is_empty() && !key.contains('/') => {}

@@ -1,8 +1,9 @@
 //! `unslide public-key show`: a public key with the versions of apps that use it.
 
+use crate::key_path;
 use clap::Args;
 use serde_json::Value;
-use unslide_cli::{ApiServer, Client, CommandError, Console, Exit, Outcome, Table, block_on, say};
+use unslide_cli::{ApiServer, Client, Console, Exit, Outcome, Table, block_on, say};
 
 /// The columns of the versions.
 const VERSION_COLUMNS: [&str; 5] = ["VERSION", "APP", "REPORTS", "RUNS", "LAST DAY"];
@@ -20,14 +21,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
+    let path = key_path(&arguments.id)?;
     block_on(async {
-        let id = &arguments.id;
-        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(
-                CommandError::usage(format!("{id}: the id of a public key is 8 hexadecimal digits")).into()
-            );
-        }
-        let shown: Value = Client::new(&arguments.server)?.get(&format!("/v1/public-keys/{id}")).await?;
+        let shown: Value = Client::new(&arguments.server)?.get(&path).await?;
         if arguments.json {
             Console::get().print_json(&shown)?;
         } else {

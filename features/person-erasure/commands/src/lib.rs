@@ -1,5 +1,6 @@
 //! `unslide erase`: erases what a tenant has of one person.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use serde_json::json;
 use unslide_cli::listing::{Listing, item_text};
@@ -37,13 +38,13 @@ struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// Id of a user, as sessions or reports name it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     user: Option<String>,
     /// Id of an installation, as sessions name it, or device_app_hash of reports
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     installation: Option<String>,
     /// Id of a session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     session: Option<String>,
     /// List the erasures so far, the newest first
     #[arg(long)]

@@ -9,8 +9,8 @@ use plist::PlistEntry;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use unslide_cli::{
-    ApiServer, BoxError, Client, ClientError, ClientFeature, Console, Exit, FeatureCommand, Outcome,
-    block_on, map_path, quantity,
+    ApiServer, BoxError, Client, ClientError, ClientFeature, ClientKeyKind, Console, Exit, FeatureCommand,
+    Outcome, block_on, map_path, quantity,
 };
 use unslide_model::DebugId;
 use unslide_symbolicate::object::list_objects;
@@ -18,6 +18,7 @@ use unslide_symbolicate::object::list_objects;
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
     commands: &[FeatureCommand { follows: "symbols", command: DsymForUuid::command, run }],
+    key_kinds: &[ClientKeyKind { name: "names", path: "/v1/names-keys", is_public: false }],
     ..ClientFeature::new("symbol-server")
 };
 

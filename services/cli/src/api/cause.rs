@@ -46,11 +46,12 @@ fn list_causes<'e>(error: &'e (dyn Error + 'static)) -> Vec<&'e (dyn Error + 'st
 }
 
 fn find_tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
-    // An error of input and output hides the error that it wraps from the chain of causes.
-    list_causes(error).into_iter().find_map(|error| {
-        let direct = error.downcast_ref::<rustls::Error>();
-        direct.or_else(|| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>())
-    })
+    list_causes(error).into_iter().find_map(unwrap_tls_error)
+}
+
+/// Errors of input and output hide the error that they wrap from the chain of causes, and may wrap each other.
+fn unwrap_tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
+    error.downcast_ref().or_else(|| unwrap_tls_error(error.downcast_ref::<io::Error>()?.get_ref()?))
 }
 
 /// Returns the likely cause of a refusal, if it lies on this machine.
@@ -65,7 +66,7 @@ pub fn describe_refusal(status: u16, url: &str, key_source: &LoginSource) -> Opt
             let of_page = |page: &&&str| format!("{path}/").contains(&format!("{page}/"));
             let page = PAGE_PATHS.iter().find(of_page)?;
             let (base, _) = url.split_once(page)?;
-            Some(format!("The address has {page} in it, which begins the path of a page: use {base}"))
+            Some(format!("The address of the API ends before {page}: use {base}"))
         }
         _ => None,
     }
@@ -74,6 +75,14 @@ pub fn describe_refusal(status: u16, url: &str, key_source: &LoginSource) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_tls_is_found_below_errors_of_input_and_output() {
+        let tls = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls.clone()));
+        assert_eq!(unwrap_tls_error(&wrapped), Some(&tls));
+        assert_eq!(unwrap_tls_error(&io::Error::other("cut")), None);
+    }
 
     #[test]
     fn a_refusal_names_the_source_of_the_key_and_an_end_of_the_address_that_is_too_much() {

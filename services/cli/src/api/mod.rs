@@ -63,7 +63,7 @@ pub enum ClientError {
         title: String,
         detail: Option<String>,
         request_id: Option<String>,
-        /// True if an argument of the command is wrong.
+        /// True if an argument of the command or the address is wrong.
         is_usage: bool,
         /// The likely cause on this machine, and the way to mend it.
         hint: Option<String>,
@@ -100,8 +100,8 @@ impl ClientError {
             | ClientError::NoAnswer { .. }
             | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
             ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
-            ClientError::Refused { status: 404, .. } => Exit::Missing,
             ClientError::Refused { is_usage: true, .. } => Exit::Usage,
+            ClientError::Refused { status: 404, .. } => Exit::Missing,
             ClientError::Address { .. }
             | ClientError::NoKey
             | ClientError::OtherProfile { .. }
@@ -146,6 +146,12 @@ impl ClientError {
             _ => "does not answer",
         }
     }
+}
+
+/// Returns the id in the path of an operation: the entry of a list.
+fn named_entry(path: &str) -> Option<&str> {
+    let (_, operation) = path.split_once("/v1/")?;
+    operation.split('/').nth(1)
 }
 
 /// The part of the OpenAPI document that names the version.
@@ -308,11 +314,19 @@ impl Client {
             return Ok(answer);
         }
         let nothing = || Refusal { title: "the API refuses".to_owned(), ..Refusal::default() };
+        let named = named_entry(answer.url().path()).map(|id| format!(": {id}")).unwrap_or_default();
         let body = self.read_bytes(answer).await.unwrap_or_default();
         let Refusal { title, detail, request_id, kind } =
             serde_json::from_slice(&body).unwrap_or_else(|_| nothing());
-        let is_usage = kind.ends_with("/invalid-parameter");
         let hint = cause::describe_refusal(status.as_u16(), &self.url, &self.key_source);
+        let is_value = ["/invalid-parameter", "/invalid-body"].iter().any(|end| kind.ends_with(end));
+        // A wrong address is no missing thing.
+        let is_usage = is_value || matches!(status.as_u16(), 404 | 405) && hint.is_some();
+        let (title, detail) = match detail {
+            // The title says no more.
+            Some(detail) if kind.ends_with("/not-found") => (detail + &named, None),
+            detail => (title, detail),
+        };
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id, is_usage, hint })
     }
 

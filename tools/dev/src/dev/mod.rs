@@ -419,7 +419,7 @@ With this line every command reaches this installation, as tenant {} and as its 
     pub fn describe_app_url(&self) -> Option<String> {
         let url = self.app_url.as_ref()?;
         Some(format!(
-            "URL for apps     {url}   (of {PUBLIC_APPS}; a key for yours: `unslide key create --kind public`)"
+            "URL for apps     {url}   (of {PUBLIC_APPS}; a key for yours: `unslide key create --kind public --app …`)"
         ))
     }
 

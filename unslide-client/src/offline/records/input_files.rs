@@ -62,7 +62,7 @@ impl InputFiles {
             self.paths.push(path.to_owned());
         }
         if self.paths.len() == before {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, no_report_files()));
+            return Err(io::Error::new(io::ErrorKind::NotFound, no_report_files()));
         }
         Ok(())
     }

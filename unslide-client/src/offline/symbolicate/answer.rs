@@ -19,7 +19,7 @@ pub enum OutputFormat {
     Json,
     /// A log in Apple's form
     Text,
-    /// A description with its evidence, in which texts of devices are quoted
+    /// A description for an issue, in which texts of devices are quoted
     Markdown,
     /// One JSON object a line about each report, without symbols
     Facts,
@@ -36,6 +36,8 @@ pub struct RecordAnswering<'r> {
     pub rules: &'r GroupingRules,
     pub analyses: &'r [Analysis],
     pub format: OutputFormat,
+    /// True names the evidence of each sentence of Markdown.
+    pub names_evidence: bool,
 }
 
 impl RecordAnswering<'_> {
@@ -150,7 +152,10 @@ impl RecordAnswering<'_> {
         }
         let report = Report::read_stored(&enriched.bytes)?;
         let written = match self.format {
-            OutputFormat::Markdown => markdown::markdown_report(&report, MarkdownStyle::Plain),
+            OutputFormat::Markdown => {
+                let style = if self.names_evidence { MarkdownStyle::Cited } else { MarkdownStyle::Plain };
+                markdown::markdown_report(&report, style)
+            }
             OutputFormat::Json | OutputFormat::Facts | OutputFormat::Text => text::apple_log(&report),
         };
         Ok(with_newline(written.into()).into_bytes())
@@ -179,8 +184,8 @@ mod tests {
 
     fn answer_record(job: InputRecord, library: &Library, format: OutputFormat) -> SymbolicatedRecord {
         let (readers, rules) = (ReportReaders::default(), GroupingRules::default());
-        RecordAnswering { readers: &readers, library, rules: &rules, analyses: &[], format }
-            .answer_record(job)
+        let (readers, rules, analyses) = (&readers, &rules, &[]);
+        RecordAnswering { readers, library, rules, analyses, format, names_evidence: true }.answer_record(job)
     }
 
     fn json(bytes: &str) -> SymbolicatedRecord {
@@ -253,7 +258,7 @@ mod tests {
         let report = "{\"crash\":{\"error\":{\"reason\":\"a\\n# b\"},\"threads\":[]}}";
         let (text, problems) = answers(report, &library, OutputFormat::Markdown);
         assert!(problems.is_empty() && text.starts_with("# `a # b`\n") && text.ends_with('\n'), "{text}");
-        assert!(text.contains("- Reason: `a\\n# b`\n"), "{text}");
+        assert!(text.contains("- Reason: `a\\n# b`\n") && text.contains("Square brackets name"), "{text}");
         let (text, problems) = answers("# no report", &library, OutputFormat::Markdown);
         assert_eq!((text.as_str(), problems.len()), ("", 1));
     }

@@ -104,6 +104,18 @@ pub async fn change_group(target: &Target, path: &str, body: &Value) -> Outcome 
     Ok(Exit::Ready)
 }
 
+/// Adds a comment to a group, and prints the comment's id.
+pub async fn comment_on_group(target: &Target, text: &str) -> Outcome {
+    let path = format!("/v1/groups/{}/comments", target.id);
+    let added: Value = Client::new(&target.server)?.post(&path, &json!({"text": text})).await?;
+    if target.json {
+        Console::get().print_json(&added)?;
+    } else {
+        say!("{}  comment {}", target.id, item_text(&added, "id"));
+    }
+    Ok(Exit::Ready)
+}
+
 /// Makes one change of one or several groups.
 pub async fn change_groups(targets: Targets, body: &Value) -> Outcome {
     let Targets { server, ids, json } = targets;

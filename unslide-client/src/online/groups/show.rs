@@ -13,10 +13,10 @@ const MAX_ROWS: usize = 10;
 const MAX_STACK_LINES: usize = 60;
 
 /// Shows a group with its newest stack.
-pub async fn show_group(target: &Target, format: ShowFormat) -> Outcome {
+pub async fn show_group(target: &Target, format: ShowFormat, names_evidence: bool) -> Outcome {
     let client = Client::new(&target.server)?;
     if format == ShowFormat::Markdown {
-        let path = format!("/v1/groups/{}?format=markdown", target.id);
+        let path = format!("/v1/groups/{}?format=markdown&evidence={names_evidence}", target.id);
         let text = client.get_bytes(&path, "text/markdown").await?.unwrap_or_default();
         Console::get().say_lines(String::from_utf8_lossy(&text).trim_end());
         return Ok(Exit::Ready);

@@ -4,6 +4,7 @@ use crate::online::stored_report::read_json_texts;
 use crate::prelude::*;
 use clap::ValueEnum;
 use std::time::Duration;
+use unslide_cli::listing::{filter_given, with_query};
 use unslide_cli::{ClientError, parse_entry_id, quantity};
 
 /// The longest time that the API waits in one request.
@@ -32,6 +33,9 @@ pub struct ShowReportArguments {
     /// markdown: for an issue
     #[arg(long, value_enum, default_value_t)]
     format: ShowFormat,
+    /// Name the evidence of each sentence of Markdown in square brackets
+    #[arg(long, requires = "format")]
+    evidence: bool,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -60,10 +64,11 @@ impl ShowFormat {
 pub fn run(arguments: &ShowReportArguments) -> Outcome {
     let format = if arguments.json { ShowFormat::Json } else { arguments.format };
     let accept = format.media_type();
-    let path = match arguments.variant {
-        Some(variant) => format!("/v1/reports/{}?variant={variant}", arguments.id),
-        None => format!("/v1/reports/{}", arguments.id),
-    };
+    let query = [
+        ("variant", arguments.variant.map(|variant| variant.to_string())),
+        ("evidence", arguments.evidence.then(|| true.to_string())),
+    ];
+    let path = with_query(&format!("/v1/reports/{}", arguments.id), &filter_given(query))?;
     let wait = Duration::from_secs(arguments.wait.unwrap_or(0).into());
     let report = block_on(async {
         Ok(wait_for_report(&Client::new(&arguments.server)?, &path, accept, wait).await?)
