@@ -24,8 +24,8 @@ FENCE = re.compile(r"^( *)```(sh|yaml|ruby) (run|upload)((?: [\w-]+)*)$")
 BLOCK_SECONDS = 180
 START_SECONDS = 120
 TENANT = "acme"
-# Those of a pipeline, and of the person who makes its key.
-SCOPES = "symbols:write,symbols:read,reports:write,tenant:admin"
+# Those of a pipeline, of a developer, and of the person who makes their keys.
+SCOPES = "symbols:write,symbols:read,reports:write,reports:read,groups:write,tenant:admin"
 
 
 class Block:
