@@ -94,7 +94,8 @@ async fn the_declared_columns_and_keys_are_those_of_the_tables() {
         keys.iter().map(|row| (row.get(0), row.get::<Vec<String>, _>(1).into_iter().collect())).collect();
     for table in declared() {
         let name = table.name;
-        let more = [table.app, table.version, table.day, table.received_at].into_iter().flatten();
+        let more =
+            [table.app, table.version, table.day, table.received_at, table.report].into_iter().flatten();
         for column in owner_columns(table).chain(more) {
             assert!(columns[name].contains(column), "{name} has no column {column}");
         }

@@ -9,6 +9,7 @@ use crate::hooks;
 use crate::number::to_row32;
 use crate::reprocess;
 use crate::segments::drop_frames;
+use crate::tables::delete_about_reports;
 use crate::{Result, TenantTx, Uuid};
 use sqlx::FromRow;
 use time::OffsetDateTime;
@@ -67,8 +68,8 @@ struct Deleted {
     same_crash_as: Option<Uuid>,
 }
 
-/// Removes the bodies and waits of reports without rows, and ends the requests for them. Their keys have to
-/// be locked.
+/// Removes the bodies and waits of reports without rows and what features have about them, and ends the requests for them.
+/// Their keys have to be locked.
 pub(crate) async fn drop_rest(
     tx: &mut TenantTx,
     times: &[OffsetDateTime],
@@ -111,5 +112,6 @@ pub(crate) async fn drop_rest(
     )
     .execute(connection)
     .await?;
-    drop_frames(tx, times, ids, variants).await
+    drop_frames(tx, times, ids, variants).await?;
+    delete_about_reports(tx, ids).await
 }

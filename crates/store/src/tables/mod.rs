@@ -13,8 +13,8 @@ mod rows;
 pub use self::core::CORE_TABLES;
 pub use erasing::{Erasing, RemovalCount};
 pub use old_rows::purge_old_rows;
-pub(crate) use rows::delete_with_tenant;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
+pub(crate) use rows::{delete_about_reports, delete_with_tenant};
 
 use crate::{OwnerTx, Result, Store, StoreHook, SymbolWaits};
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub struct OwnedTable {
     pub installation: Option<&'static str>,
     /// The column that names the public key that the data came with.
     pub sender_key: Option<&'static str>,
+    /// The column with the id of the report that a row is about: the row goes with it, or before it by its own age.
+    pub report: Option<&'static str>,
     /// True if a row goes with its report, and never alone.
     pub is_part_of_report: bool,
     /// The age that ends its rows.
@@ -77,6 +79,7 @@ impl OwnedTable {
             user: None,
             installation: None,
             sender_key: None,
+            report: None,
             is_part_of_report: false,
             age: RowAge::None,
             files: None,
