@@ -17,7 +17,7 @@ pub enum PanelSlot<'t> {
     Overview(OverviewScope<'t>),
     /// Sections of a report's page.
     Report(&'t ReportRow),
-    /// Links beside the actions on a group's page, for those who may change groups.
+    /// Sections of a group's page. Links of one without a heading are beside the actions, for those who may change groups.
     Group(GroupId),
     /// Columns of the list of versions: a section is a column, with a row of its table for each version that has data.
     Versions(VersionScope<'t>),

@@ -11,7 +11,7 @@ use crate::pages::report_pages::report::{self, ReportExtract};
 use crate::prelude::*;
 use time::OffsetDateTime;
 use unslide_api::feature::panels::Panels;
-use unslide_api::feature::panels::{PanelLink, PanelSlot, collect_panels};
+use unslide_api::feature::panels::{PanelLink, PanelSection, PanelSlot, collect_panels};
 use unslide_api::feature::site::{GroupFormatQuery, choose_report, get_group, load_group};
 use unslide_model::GroupRef;
 use unslide_report::ReportContext;
@@ -53,8 +53,10 @@ struct GroupPage {
     durations: Vec<VersionDurations>,
     /// Versions that may resolve it.
     recent_versions: Vec<String>,
-    /// Pages of features about it.
+    /// Pages of features about it, beside its actions.
     links: Vec<PanelLink>,
+    /// Sections of features about it.
+    panels: Vec<PanelSection>,
 }
 
 /// Reports with the same innermost functions, as a line of the page.
@@ -157,8 +159,10 @@ pub async fn render_page(
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     let context = GroupContextSection::load_for_group(&symbolication, &mut tx, group.id, &state).await?;
-    let panels = collect_panels(&panels, &mut tx, PanelSlot::Group(group.id)).await?;
+    let sections = collect_panels(&panels, &mut tx, PanelSlot::Group(group.id)).await?;
     tx.rollback();
+    let (panels, actions): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| !section.heading.is_empty());
     let ends: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
@@ -189,7 +193,8 @@ pub async fn render_page(
         is_slow,
         durations,
         recent_versions,
-        links: panels.into_iter().flat_map(|section| section.links).collect(),
+        links: actions.into_iter().flat_map(|section| section.links).collect(),
+        panels,
         group: found.group,
     })
 }
