@@ -32,6 +32,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_mcp_commands::FEATURE,
     // Source files beside symbols.
     unslide_source_context_commands::FEATURE,
+    // Crashes that testers send with TestFlight.
+    unslide_testflight_commands::FEATURE,
     // Keys as Sentry's clients expect them.
     unslide_uploaders_commands::FEATURE,
 ];

@@ -32,6 +32,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_symbol_server::FEATURE,
     // Names of an operating system's functions, and which are missing. It has no hook.
     unslide_system_symbols::FEATURE,
+    // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.
+    unslide_testflight::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::FEATURE,
     // Tools for assistants. It has no hook.

@@ -16,6 +16,8 @@ use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
+/// A key of App Store Connect that Apple does not know.
+const APPLE_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUw+n+sWaGsujmn5j\nIi03+lqViKJNDj5VlvhojF49QpuhRANCAATkEs6tlshrxTR5wQU6U5zHtKgVE4hr\nf5a+9/LwcoPpUltal43cgH78wzmPfvQ23AS65Z8oJa7ZGunIB9R7LF+X\n-----END PRIVATE KEY-----\n";
 /// A report of a merged group.
 const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
@@ -159,6 +161,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let erasure = json!({"kind": "session", "id": "none"});
     let erasure = world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
     let erasure = erasure["id"].as_str().unwrap();
+    let apple_key =
+        json!({"key_id": "2X9R4HXF34", "private_key": APPLE_KEY, "apps": ["com.acme.shop"], "force": true});
+    let set = world.request(Method::PUT, "/v1/testflight", key).body(apple_key.to_string());
+    world.send(set).await.expect_status(200);
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let save_view = async |name: &str| {
@@ -394,6 +400,20 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "remove_sign_in",
             Case::new("/v1/sign-in", Foreign::Own(|body| assert!(body["provider"].is_null()))),
+        ),
+        (
+            "get_testflight",
+            Case::new("/v1/testflight", Foreign::Own(|body| assert_eq!(body["submissions"]["sent"], 0))),
+        ),
+        (
+            "set_testflight",
+            Case::new("/v1/testflight", Foreign::Own(|body| assert_eq!(body["key"]["key_id"], "2X9R4HXF34")))
+                .body(apple_key),
+        ),
+        ("poll_testflight", Case::new("/v1/testflight/poll", Foreign::NotFound)),
+        (
+            "remove_testflight",
+            Case::new("/v1/testflight", Foreign::Own(|body| assert!(body["key"].is_null()))),
         ),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),

@@ -9,7 +9,7 @@ use crate::cases::key_of;
 use std::ops::{Deref, DerefMut};
 use unslide_api::{ApiFeatures, Config, RequestLimits};
 use unslide_feature::ConfiguredFeature;
-use unslide_model::Scope;
+use unslide_model::{Scope, Secret};
 use unslide_store::keys::NewApiKey;
 
 /// The settings of features.
@@ -33,10 +33,19 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_source_context::feature(),
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
+        unslide_testflight::feature(testflight_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
         unslide_mcp::feature(),
         unslide_export::feature(),
     ]
+}
+
+/// A TestFlight inbox that reaches no server.
+fn testflight_config() -> unslide_testflight::Config {
+    let mut config = unslide_testflight::Config::default();
+    config.api.testflight.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    config.api.testflight.apple_url = "https://apple.invalid".to_owned();
+    config
 }
 
 /// What they add to the api.

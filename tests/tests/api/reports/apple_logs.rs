@@ -1,7 +1,7 @@
 //! Crash logs of Apple's: they are taken like reports, and answered in their own form.
 
-use super::{A, arrival, crash, now, write};
-use crate::world::{Answer, World, tenant_id};
+use super::{A, arrival, crash, now, store, write};
+use crate::world::{Answer, Browser, World, tenant_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_proto::headers;
@@ -123,5 +123,32 @@ async fn a_crash_log_of_apple_is_taken_by_every_route_for_reports() {
     let other_kind = log.replacen("309", "288", 1).replace("\"threads\"", "\"stacks\"");
     let refused = world.post("/v1/reports", &key, other_kind).await.expect_problem(400, "not-a-report");
     assert!(refused.contains("a stackshot"), "{refused}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_words_of_a_tester_are_on_the_pages_of_the_report_and_of_its_group() {
+    let world = World::start().await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let came_with_testflight = format!(
+        "INSERT INTO testflight_submissions (tenant, submission, app, state, submitted_at, seen_at, next_try_at, report_id)
+         VALUES ('acme', 'AAbbCC112233', '{APP}', 'sent', now(), now(), now(), '{A}');
+         INSERT INTO testflight_comments (tenant, report_id, submission, app, comment, submitted_at, received_at)
+         VALUES ('acme', '{A}', 'AAbbCC112233', '{APP}', 'It crashed <b>in</b> the cart.', now(), now())"
+    );
+    world.execute(&came_with_testflight).await;
+    let group = world.text("SELECT group_id::text FROM reports").await;
+    let key = world.create_master_key("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let report = browser.fetch_page(&format!("/console/reports/{A}")).await;
+    assert!(report.contains("AAbbCC112233"), "{report}");
+    let group = browser.fetch_page(&format!("/console/groups/{group}")).await;
+    assert!(
+        group.contains("Words of testers") && group.contains(&format!("/console/reports/{A}")),
+        "{group}"
+    );
+    for page in [report, group] {
+        assert!(page.contains("in&#60;/b&#62; the cart") || page.contains("in&lt;/b&gt; the cart"), "{page}");
+    }
     world.stop().await;
 }

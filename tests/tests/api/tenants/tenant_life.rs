@@ -92,6 +92,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "delete_names_key",
         "remove_sign_in",
         "remove_symbol_build",
+        "remove_testflight",
     ];
     // A view that another key saved does not exist for this one, nor does its comment.
     let of_others = ["delete_group_view", "delete_group_comment"];

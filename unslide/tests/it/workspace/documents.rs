@@ -5,8 +5,9 @@ use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Parts of a report that read like a setting.
-const NO_SETTINGS: [&str; 1] = ["process.last_dealloced_nsexception.backtrace"];
+/// Parts of a report and names of hosts that read like a setting.
+const NO_SETTINGS: [&str; 2] =
+    ["process.last_dealloced_nsexception.backtrace", "api.appstoreconnect.apple.com"];
 
 /// The pages that people read, without the generated one.
 fn pages() -> Vec<(PathBuf, String)> {

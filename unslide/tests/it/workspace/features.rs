@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 48] = [
+const WORDS: [(&str, &str); 50] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -46,6 +46,8 @@ const WORDS: [(&str, &str); 48] = [
     ("symbol-server", "usn_"),
     ("symbol-server", "names-key"),
     ("system-symbols", "unslide_system_symbols"),
+    ("testflight", "unslide_testflight"),
+    ("testflight", "testflight_"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),

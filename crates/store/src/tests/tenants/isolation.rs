@@ -286,6 +286,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "a link arrives before its tenant is known: one row by the hash of 256 random bits",
     ),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     (

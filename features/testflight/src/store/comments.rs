@@ -1,0 +1,85 @@
+//! The statements about the words of testers.
+
+use time::{Duration, OffsetDateTime};
+use unslide_model::ReportId;
+use unslide_store::{GroupId, Result, TenantTx};
+
+/// Words of the tenant among which those of a group are searched, the newest first.
+const SEARCHED_LIMIT: i64 = 500;
+/// How long words wait for their report to be stored.
+const REPORT_TIMEOUT: Duration = Duration::days(7);
+
+/// What a tester wrote about a crash.
+#[derive(Clone, Debug)]
+pub struct TesterComment {
+    pub report: ReportId,
+    pub comment: String,
+    pub submitted_at: Option<OffsetDateTime>,
+}
+
+/// A submission that a report came with.
+#[derive(Clone, Debug)]
+pub struct ReportSubmission {
+    pub submission: String,
+    pub submitted_at: Option<OffsetDateTime>,
+    pub comment: Option<String>,
+}
+
+/// Returns the submissions that a report came with.
+pub async fn list_for_report(
+    tx: &mut TenantTx,
+    report: ReportId,
+    limit: u32,
+) -> Result<Vec<ReportSubmission>> {
+    let (connection, tenant, _) = tx.parts();
+    let submissions = sqlx::query_as!(
+        ReportSubmission,
+        r#"SELECT s.submission, s.submitted_at, c.comment AS "comment?"
+           FROM testflight_submissions s
+           LEFT JOIN testflight_comments c
+             ON c.tenant = s.tenant AND c.report_id = s.report_id AND c.submission = s.submission
+           WHERE s.tenant = $1 AND s.report_id = $2 ORDER BY s.seen_at DESC, s.submission LIMIT $3"#,
+        tenant,
+        report.uuid(),
+        i64::from(limit)
+    );
+    Ok(submissions.fetch_all(connection).await?)
+}
+
+/// Returns words about reports of a group, the newest first, among the newest 500 of the tenant.
+pub async fn list_for_group(tx: &mut TenantTx, group: GroupId, limit: u32) -> Result<Vec<TesterComment>> {
+    let (connection, tenant, _) = tx.parts();
+    let comments = sqlx::query!(
+        r#"SELECT c.report_id AS "report_id!", c.comment AS "comment!", c.submitted_at
+           FROM (SELECT * FROM testflight_comments WHERE tenant = $1 ORDER BY received_at DESC LIMIT $3) c
+           WHERE EXISTS (
+               SELECT FROM report_keys k JOIN reports r
+                 ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+               WHERE k.tenant = $1 AND k.report_id = c.report_id AND r.group_id IN (
+                   SELECT g.id FROM groups g WHERE g.tenant = $1 AND (g.id = $2 OR g.merged_into = $2)))
+           ORDER BY c.received_at DESC, c.submission LIMIT $4"#,
+        tenant,
+        group as GroupId,
+        SEARCHED_LIMIT,
+        i64::from(limit)
+    );
+    let comments = comments.fetch_all(connection).await?.into_iter();
+    let read = comments.map(|row| TesterComment {
+        report: ReportId(row.report_id.into_bytes()),
+        comment: row.comment,
+        submitted_at: row.submitted_at,
+    });
+    Ok(read.collect())
+}
+
+/// Deletes words whose report was not stored within seven days, such as one of a person who was erased.
+pub async fn delete_orphans(tx: &mut TenantTx) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let deleted = sqlx::query!(
+        "DELETE FROM testflight_comments c WHERE c.tenant = $1 AND c.received_at < $2 AND NOT EXISTS (
+             SELECT FROM report_keys k WHERE k.tenant = $1 AND k.report_id = c.report_id AND k.deleted_at IS NULL)",
+        tenant,
+        now - REPORT_TIMEOUT
+    );
+    Ok(deleted.execute(connection).await?.rows_affected())
+}
