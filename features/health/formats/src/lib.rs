@@ -19,6 +19,7 @@ mod request_connection;
 mod request_error;
 mod samples;
 mod sent_item;
+mod termination_counts;
 #[cfg(test)]
 mod tests;
 

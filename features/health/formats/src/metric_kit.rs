@@ -3,10 +3,10 @@
 //! device's language, see [`super::measurement`].
 
 use super::MetricName;
-use super::app_end::read_ends;
 use super::measurement::parse_measurement_in_unit;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::sent_item::whole_count;
+use super::termination_counts::read_ends;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

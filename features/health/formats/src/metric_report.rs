@@ -4,10 +4,10 @@
 //! language.
 
 use super::MetricName;
-use super::app_end::read_ends;
 use super::name::is_countable;
 use super::samples::{MOST_BUCKETS, PayloadBuilder, Sample};
 use super::sent_item::whole_count;
+use super::termination_counts::read_ends;
 use serde_json::Value;
 use std::borrow::Cow;
 use time::OffsetDateTime;
