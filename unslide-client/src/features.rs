@@ -45,7 +45,7 @@ pub fn list_commands() -> impl Iterator<Item = &'static FeatureCommand> {
 
 /// Returns the kinds of keys that features add to API keys.
 pub fn list_key_kinds() -> impl Iterator<Item = &'static ClientKeyKind> {
-    FEATURES.iter().flat_map(|feature| feature.key_kinds)
+    FEATURES.iter().flat_map(|feature| feature.commands).filter_map(|command| command.key_kind.as_ref())
 }
 
 /// Returns the analyses of all features, for commands that read no configuration: those that are on for a tenant

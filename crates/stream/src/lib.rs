@@ -19,6 +19,7 @@ mod topics;
 mod write;
 
 pub use error::StreamError;
+pub use read::group_lag::{group_lag, read_group_offsets};
 pub use read::scan;
 pub use read::spread::{BatchLimits, SpreadConsumer, TopicPartition};
 pub use read::tail::{TailEvent, TailProgress, TailReader};
@@ -26,7 +27,6 @@ pub use record::{Headers, OutRecord, Record, RecordRef, split_by_size};
 pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
 pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use topics::admin;
-pub use topics::group_lag::{group_lag, read_group_offsets};
 pub use topics::partitions::{PartitionCount, add_partitions, count_workers};
 pub use topics::topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};
 pub use write::byte_bound::ByteBound;

@@ -1,6 +1,6 @@
 //! Links that acknowledge one firing: signed with the firing's own key, for a limited time.
 
-use crate::store::AlertFiringId;
+use crate::ids::AlertFiringId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use time::{Duration, OffsetDateTime};

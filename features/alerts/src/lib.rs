@@ -4,6 +4,7 @@
 //! The package `commands` beside this one has the command line.
 
 mod acknowledge_link;
+pub mod ids;
 mod operations;
 mod pages;
 mod receiver_policy;

@@ -1,7 +1,7 @@
 //! Keys of a capture's objects.
 
 use crate::capture::CaptureForm;
-use crate::store::CaptureId;
+use crate::ids::CaptureId;
 use unslide_artifacts::keys::{ObjectKey, feature_file};
 use unslide_model::TenantId;
 

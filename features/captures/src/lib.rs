@@ -7,6 +7,7 @@
 
 mod analysis;
 pub mod capture;
+pub mod ids;
 mod keys;
 mod operations;
 mod pages;

@@ -78,7 +78,7 @@ fn for_api(settings: TestFlightSettings) -> ApiFeature {
             place: NavigationPlace::SideBar,
             rank: 133,
             name: NAME,
-            path: pages::PATH,
+            path: pages::INBOX_PAGE,
             label: "TestFlight",
             scope: Scope::TenantAdmin,
             needs_every_app: true,

@@ -20,11 +20,11 @@ use unslide_model::Secret;
 use unslide_site::{SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 
 /// The path of the page.
-pub const PATH: &str = "/console/testflight";
+pub const INBOX_PAGE: &str = "/console/testflight";
 
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
-    Router::new().route(PATH, get(show_inbox).post(change_inbox))
+    Router::new().route(INBOX_PAGE, get(show_inbox).post(change_inbox))
 }
 
 #[derive(Template)]
@@ -64,7 +64,7 @@ async fn change_inbox(
         "remove" => drop(remove_testflight(storage, signed.access).await?),
         _ => drop(set_testflight(storage, inbox, signed.access, JsonBody(read_form(&form)?)).await?),
     }
-    Ok(Redirect::to(PATH).into_response())
+    Ok(Redirect::to(INBOX_PAGE).into_response())
 }
 
 fn read_form(form: &SentForm) -> Result<NewTestFlight, Problem> {

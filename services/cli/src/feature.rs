@@ -14,8 +14,6 @@ pub struct ClientFeature {
     pub name: &'static str,
     /// Its subcommands.
     pub commands: &'static [FeatureCommand],
-    /// Its kinds of keys, which `unslide key` makes, lists and revokes through the API.
-    pub key_kinds: &'static [ClientKeyKind],
     /// Adds a line to the output of commands of the core.
     pub add_line: Option<AddLine>,
     /// Its additions to symbolication, for commands without a server. They are those of the services.
@@ -26,13 +24,7 @@ impl ClientFeature {
     /// Makes a feature that adds nothing.
     #[must_use]
     pub const fn new(name: &'static str) -> ClientFeature {
-        ClientFeature {
-            name,
-            commands: &[],
-            key_kinds: &[],
-            add_line: None,
-            symbolizer: SymbolizerFeature::new(name),
-        }
+        ClientFeature { name, commands: &[], add_line: None, symbolizer: SymbolizerFeature::new(name) }
     }
 
     /// Makes a feature that adds to symbolication alone.
@@ -51,6 +43,8 @@ pub struct FeatureCommand {
     pub command: fn() -> clap::Command,
     /// Runs it with its parsed arguments.
     pub run: fn(&ArgMatches) -> Outcome,
+    /// The kind of keys that it works with, if the feature has its own: `unslide key` makes, lists and revokes them.
+    pub key_kind: Option<ClientKeyKind>,
 }
 
 /// A kind of keys, as the API makes and lists them.

@@ -9,9 +9,8 @@ use crate::hooks;
 use crate::number::to_row32;
 use crate::reprocess;
 use crate::segments::drop_frames;
-use crate::tables::delete_about_reports;
 use crate::{Result, TenantTx, Uuid};
-use sqlx::FromRow;
+use sqlx::{AssertSqlSafe, FromRow};
 use time::OffsetDateTime;
 use unslide_model::ReportId;
 
@@ -114,4 +113,16 @@ pub(crate) async fn drop_rest(
     .await?;
     drop_frames(tx, times, ids, variants).await?;
     delete_about_reports(tx, ids).await
+}
+
+/// Deletes the rows that are about reports, of all tables that declare the report's column.
+async fn delete_about_reports(tx: &mut TenantTx, reports: &[Uuid]) -> Result<()> {
+    for table in tx.tables() {
+        let Some(report) = table.report else { continue };
+        let statement = format!("DELETE FROM {} t WHERE t.tenant = $1 AND t.{report} = ANY ($2)", table.name);
+        let (connection, tenant, _) = tx.parts();
+        let query = sqlx::query(AssertSqlSafe(statement)).bind(tenant).bind(reports.to_vec());
+        query.execute(connection).await?;
+    }
+    Ok(())
 }

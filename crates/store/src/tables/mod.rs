@@ -13,8 +13,8 @@ mod rows;
 pub use self::core::CORE_TABLES;
 pub use erasing::{Erasing, RemovalCount};
 pub use old_rows::purge_old_rows;
+pub(crate) use rows::delete_with_tenant;
 pub use rows::{Selection, expire_features, feature_files, list_person_sessions};
-pub(crate) use rows::{delete_about_reports, delete_with_tenant};
 
 use crate::{OwnerTx, Result, Store, StoreHook, SymbolWaits};
 use serde_json::Value;

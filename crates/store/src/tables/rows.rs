@@ -7,7 +7,7 @@ use super::{FeatureFile, KeyColumn, OwnedTable, RowAge, RowFiles};
 use crate::key_erasures::KeyRange;
 use crate::persons::{ErasedRows, ErasedSessions, PersonDay, PersonKind, PersonSession};
 use crate::segments::{condemn_objects, day_bounds};
-use crate::{Result, TenantTx, Uuid};
+use crate::{Result, TenantTx};
 use serde_json::Value;
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
@@ -172,18 +172,6 @@ pub(crate) async fn delete_with_tenant(tx: &mut TenantTx, table: &OwnedTable, li
     let query = sqlx::query(AssertSqlSafe(statement)).bind(tenant);
     let query = if table.in_use.is_some() { query.bind(now) } else { query };
     Ok(query.execute(connection).await?.rows_affected())
-}
-
-/// Deletes the rows that are about reports, of all tables that declare the report's column.
-pub(crate) async fn delete_about_reports(tx: &mut TenantTx, reports: &[Uuid]) -> Result<()> {
-    for table in tx.tables() {
-        let Some(report) = table.report else { continue };
-        let statement = format!("DELETE FROM {} t WHERE t.tenant = $1 AND t.{report} = ANY ($2)", table.name);
-        let (connection, tenant, _) = tx.parts();
-        let query = sqlx::query(AssertSqlSafe(statement)).bind(tenant).bind(reports.to_vec());
-        query.execute(connection).await?;
-    }
-    Ok(())
 }
 
 /// Returns the statement that deletes rows of a table `t` that fulfil a condition. It returns what the keys of their objects

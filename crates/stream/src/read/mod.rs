@@ -1,5 +1,6 @@
 //! Readers of topics.
 
+pub(super) mod group_lag;
 pub mod scan;
 pub(super) mod spread;
 pub(super) mod tail;

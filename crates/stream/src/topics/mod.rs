@@ -1,6 +1,5 @@
 //! Facts of topics, and their creation.
 
 pub mod admin;
-pub(super) mod group_lag;
 pub(super) mod partitions;
 pub(super) mod topic_facts;

@@ -134,7 +134,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::CrashFree => "too many sessions crash",
         AlertCondition::FrequentGroup => "a group hits many sessions",
         AlertCondition::GrowingGroup => "a group grows",
-        AlertCondition::WidespreadGroup => "a group hits many sessions of a version",
+        AlertCondition::WidespreadGroup => "a group is common in a version",
         AlertCondition::Figure => "a figure is bad",
         AlertCondition::Summary => "a time of the day: a summary",
     }

@@ -36,7 +36,7 @@ struct FrequentGroup {
 }
 
 /// How bad a group is, in the unit of its rule: what is compared with the level of an earlier event.
-pub(super) enum Level {
+pub(super) enum GroupLevel {
     /// Millionths of the sessions of an hour.
     Share(f64),
     /// Reports of the group in an hour.
@@ -48,37 +48,36 @@ pub(super) struct ToldGroup {
     pub(super) group: GroupId,
     /// The hour or the version that it was about.
     pub(super) when: String,
-    level: Level,
+    level: GroupLevel,
 }
 
 /// Returns true if an event says as much.
-pub(super) fn is_covered(level: &Level, told: &ToldGroup) -> bool {
+pub(super) fn is_covered(level: &GroupLevel, told: &ToldGroup) -> bool {
     level.is_covered_by(&told.level)
 }
 
-impl Level {
-    fn parse(text: &str) -> Option<Level> {
+impl GroupLevel {
+    fn parse(text: &str) -> Option<GroupLevel> {
         let number = text.get(1..)?.parse().ok()?;
         match text.as_bytes()[0] {
-            b's' => Some(Level::Share(number)),
-            b'n' => Some(Level::Reports(number)),
+            b's' => Some(GroupLevel::Share(number)),
+            b'n' => Some(GroupLevel::Reports(number)),
             _ => None,
         }
     }
 
     pub(super) fn format(&self) -> String {
         match self {
-            Level::Share(millionths) => format!("s{millionths:.0}"),
-            Level::Reports(reports) => format!("n{reports:.0}"),
+            GroupLevel::Share(millionths) => format!("s{millionths:.0}"),
+            GroupLevel::Reports(reports) => format!("n{reports:.0}"),
         }
     }
 
     /// Returns true if this is less than twice an earlier level of the same unit.
-    fn is_covered_by(&self, earlier: &Level) -> bool {
+    fn is_covered_by(&self, earlier: &GroupLevel) -> bool {
         match (self, earlier) {
-            (Level::Share(now), Level::Share(before)) | (Level::Reports(now), Level::Reports(before)) => {
-                *now < 2.0 * before
-            }
+            (GroupLevel::Share(now), GroupLevel::Share(before))
+            | (GroupLevel::Reports(now), GroupLevel::Reports(before)) => *now < 2.0 * before,
             _ => false,
         }
     }
@@ -119,12 +118,12 @@ pub(super) async fn find_frequent(
 }
 
 impl FrequentGroup {
-    fn cause(&self, level: &Level, detail: &str) -> AlertCause {
+    fn cause(&self, level: &GroupLevel, detail: &str) -> AlertCause {
         let share = match level {
-            Level::Share(millionths) => {
+            GroupLevel::Share(millionths) => {
                 format!(", {} of its sessions", format_fraction(millionths / 1e6))
             }
-            Level::Reports(_) => String::new(),
+            GroupLevel::Reports(_) => String::new(),
         };
         let culprit = if self.culprit.is_empty() { String::new() } else { format!("{}. ", self.culprit) };
         AlertCause {
@@ -143,10 +142,14 @@ impl FrequentGroup {
 }
 
 /// Judges the share of sessions that a group hits. An app without sessions has the count alone.
-fn judge_share(group: &FrequentGroup, sessions: &AppSessions, threshold: f64) -> Option<(Level, String)> {
+fn judge_share(
+    group: &FrequentGroup,
+    sessions: &AppSessions,
+    threshold: f64,
+) -> Option<(GroupLevel, String)> {
     let Some(sessions) = sessions.of_hour(&group.app, group.hour) else {
         let detail = "The app sends no sessions, so the count alone is judged.".to_owned();
-        return Some((Level::Reports(group.reports), detail));
+        return Some((GroupLevel::Reports(group.reports), detail));
     };
     let share = (group.reports / sessions).min(1.0);
     (sessions >= SESSIONS_MIN && 100.0 * share >= threshold).then(|| {
@@ -154,18 +157,18 @@ fn judge_share(group: &FrequentGroup, sessions: &AppSessions, threshold: f64) ->
             "An hour has {} sessions; the rule asks for {threshold} %.",
             format_decimals(sessions, 0)
         );
-        (Level::Share(1e6 * share), detail)
+        (GroupLevel::Share(1e6 * share), detail)
     })
 }
 
 /// Judges the reports of an hour against the mean of the same hour on the days before.
-fn judge_growth(group: &FrequentGroup, usual: Option<f64>, threshold: f64) -> Option<(Level, String)> {
+fn judge_growth(group: &FrequentGroup, usual: Option<f64>, threshold: f64) -> Option<(GroupLevel, String)> {
     let usual = usual.unwrap_or(0.0);
     let is_more = group.reports >= threshold * usual;
     (is_more && group.reports - usual > BEYOND_CHANCE * (usual + 1.0).sqrt()).then(|| {
         let detail =
             format!("The same hour of the {USUAL_DAYS} days before had {}.", format_decimals(usual, 1));
-        (Level::Reports(group.reports), detail)
+        (GroupLevel::Reports(group.reports), detail)
     })
 }
 
@@ -279,7 +282,11 @@ pub(super) async fn read_told(tx: &mut TenantTx, rule: &DueRule, prefix: &str) -
     let parse = |cause: &String| {
         let (group, rest) = cause.strip_prefix(prefix)?.split_once(':')?;
         let (when, level) = rest.rsplit_once(':')?;
-        Some(ToldGroup { group: group.parse().ok()?, when: when.to_owned(), level: Level::parse(level)? })
+        Some(ToldGroup {
+            group: group.parse().ok()?,
+            when: when.to_owned(),
+            level: GroupLevel::parse(level)?,
+        })
     };
     Ok(causes.iter().filter_map(parse).collect())
 }
@@ -335,13 +342,17 @@ mod tests {
 
     #[test]
     fn a_rule_rests_until_the_level_doubles() {
-        let told = |text: &str| Level::parse(text).unwrap();
-        assert!(Level::Share(9_999.0).is_covered_by(&told("s5000")));
-        assert!(!Level::Share(10_000.0).is_covered_by(&told("s5000")));
-        assert!(!Level::Reports(1.0).is_covered_by(&told("s5000")));
-        assert_eq!(Level::Reports(120.4).format(), "n120");
-        assert!(Level::parse("").is_none() && Level::parse("x1").is_none() && Level::parse("s").is_none());
-        let cause = group(120.0).cause(&Level::Share(5_400.0), "");
+        let told = |text: &str| GroupLevel::parse(text).unwrap();
+        assert!(GroupLevel::Share(9_999.0).is_covered_by(&told("s5000")));
+        assert!(!GroupLevel::Share(10_000.0).is_covered_by(&told("s5000")));
+        assert!(!GroupLevel::Reports(1.0).is_covered_by(&told("s5000")));
+        assert_eq!(GroupLevel::Reports(120.4).format(), "n120");
+        assert!(
+            GroupLevel::parse("").is_none()
+                && GroupLevel::parse("x1").is_none()
+                && GroupLevel::parse("s").is_none()
+        );
+        let cause = group(120.0).cause(&GroupLevel::Share(5_400.0), "");
         assert_eq!(cause.headline, "Cart::total: 120 reports in an hour, 0.54 % of its sessions");
     }
 }

@@ -19,6 +19,7 @@ pub mod rules;
 pub mod summary;
 mod widespread;
 
+pub use crate::ids::{AlertFiringId, AlertMessageId, AlertRuleId};
 pub use evaluate::{evaluate_rule, postpone_evaluation};
 
 use time::Duration;
@@ -55,15 +56,6 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
 
 /// How long events, messages and ended firings are kept.
 const ALERT_RETENTION: Duration = Duration::days(90);
-
-unslide_store::ids! {
-    /// A rule.
-    AlertRuleId;
-    /// A firing of a rule.
-    AlertFiringId;
-    /// A message that a rule sends.
-    AlertMessageId;
-}
 
 words! {
     /// A step of the work on a rule.

@@ -16,13 +16,34 @@ pub const FEATURE: ClientFeature =
 
 /// The subcommands of the feature.
 const COMMANDS: &[FeatureCommand] = &[
-    FeatureCommand { follows: "explain", command: flame::Arguments::command, run: flame::run },
-    FeatureCommand { follows: "flame", command: malloc_log::Arguments::command, run: malloc_log::run },
+    FeatureCommand {
+        follows: "explain",
+        command: flame::Arguments::command,
+        run: flame::run,
+        key_kind: None,
+    },
+    FeatureCommand {
+        follows: "flame",
+        command: malloc_log::Arguments::command,
+        run: malloc_log::run,
+        key_kind: None,
+    },
     FeatureCommand {
         follows: "malloc-log",
         command: memory_graph::Arguments::command,
         run: memory_graph::run,
+        key_kind: None,
     },
-    FeatureCommand { follows: "memory-graph", command: jetsam::Arguments::command, run: jetsam::run },
-    FeatureCommand { follows: "reports", command: capture::Arguments::command, run: capture::run },
+    FeatureCommand {
+        follows: "memory-graph",
+        command: jetsam::Arguments::command,
+        run: jetsam::run,
+        key_kind: None,
+    },
+    FeatureCommand {
+        follows: "reports",
+        command: capture::Arguments::command,
+        run: capture::run,
+        key_kind: None,
+    },
 ];

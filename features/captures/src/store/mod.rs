@@ -13,6 +13,7 @@ mod receive;
 mod run;
 mod wake;
 
+pub use crate::ids::CaptureId;
 pub use hooks::CAPTURE_HOOK;
 pub use list::{CaptureFilter, RunCapture, delete, earlier, for_run, get, list};
 pub use receive::{NewCapture, ReceivedCapture, expect, receive};
@@ -30,11 +31,6 @@ use unslide_store::Result;
 use unslide_store::jobs::{FeatureWork, Work};
 use unslide_store::sql::{from_row, from_row32, words};
 use utoipa::ToSchema;
-
-unslide_store::ids! {
-    /// A capture.
-    CaptureId;
-}
 
 words! {
     /// How far a capture is.

@@ -9,7 +9,7 @@ use unslide_cli::{
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run, key_kind: None }],
     symbolizer: unslide_fault_analysis_analyses::SYMBOLIZER,
     add_line: Some(add_line),
     ..ClientFeature::new("fault-analysis")

@@ -11,6 +11,7 @@ pub const FEATURE: ClientFeature = ClientFeature {
         follows: "explain",
         command: metrics::Arguments::command,
         run: metrics::run,
+        key_kind: None,
     }],
     ..ClientFeature::new("health")
 };

@@ -10,8 +10,12 @@ use unslide_cli::{ClientFeature, ClientKeyKind, CommandError, FeatureCommand, Ou
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "reports", command: Arguments::command, run }],
-    key_kinds: &[ClientKeyKind { name: "public", path: KEYS, is_public: true }],
+    commands: &[FeatureCommand {
+        follows: "reports",
+        command: Arguments::command,
+        run,
+        key_kind: Some(ClientKeyKind { name: "public", path: KEYS, is_public: true }),
+    }],
     ..ClientFeature::new("ingest")
 };
 

@@ -10,7 +10,12 @@ use unslide_mcp_tools::{ApiAnswer, ApiRequest, CallApi, McpServer};
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "reports", command: Arguments::command, run: run_command }],
+    commands: &[FeatureCommand {
+        follows: "reports",
+        command: Arguments::command,
+        run: run_command,
+        key_kind: None,
+    }],
     ..ClientFeature::new("mcp")
 };
 

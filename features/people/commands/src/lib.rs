@@ -10,7 +10,7 @@ use unslide_cli::{
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run }],
+    commands: &[FeatureCommand { follows: "settings", command: Arguments::command, run, key_kind: None }],
     ..ClientFeature::new("people")
 };
 

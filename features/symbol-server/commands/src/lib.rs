@@ -17,8 +17,12 @@ use unslide_symbolicate::object::list_objects;
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "symbols", command: DsymForUuid::command, run }],
-    key_kinds: &[ClientKeyKind { name: "names", path: "/v1/names-keys", is_public: false }],
+    commands: &[FeatureCommand {
+        follows: "symbols",
+        command: DsymForUuid::command,
+        run,
+        key_kind: Some(ClientKeyKind { name: "names", path: "/v1/names-keys", is_public: false }),
+    }],
     ..ClientFeature::new("symbol-server")
 };
 

@@ -11,7 +11,7 @@ use unslide_cli::{ClientFeature, FeatureCommand, Outcome};
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "symbols", command: Arguments::command, run }],
+    commands: &[FeatureCommand { follows: "symbols", command: Arguments::command, run, key_kind: None }],
     add_line: Some(coverage::add_line),
     ..ClientFeature::new("system-symbols")
 };

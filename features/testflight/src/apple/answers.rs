@@ -160,7 +160,7 @@ mod tests {
             ["AAbb-12_", "empty", "bare"]
         );
         assert_eq!(submissions[0].comment.as_deref(), Some("It crashed.\nTwice."));
-        assert_eq!(submissions[0].submitted_at.unwrap().unix_timestamp(), 1_795_281_342);
+        assert_eq!(submissions[0].submitted_at.unwrap().unix_timestamp(), 1_795_194_942);
         assert_eq!((&submissions[1].comment, submissions[1].submitted_at), (&None, None));
         assert!(
             read_submissions(b"<html>").is_err() && read_submissions(b"{}").unwrap().submissions.is_empty()

@@ -71,22 +71,17 @@ pub struct TestFlightKey {
 
 /// Reads the state of the transaction's tenant.
 async fn read_state(tx: &mut TenantTx) -> Result<TestFlightState> {
-    let key = match store::get_key(tx).await? {
-        Some(key) => {
-            let apps = store::list_apps(tx).await?;
-            Some(TestFlightKey {
-                issuer_id: key.issuer_id,
-                key_id: key.key_id,
-                apps: apps.into_iter().map(|app| app.app).collect(),
-                expires_at: key.expires_at,
-                changed_at: key.changed_at,
-                polled_at: key.polled_at,
-                next_poll_at: key.not_before.map_or(key.next_poll_at, |end| end.max(key.next_poll_at)),
-                problem: key.problem,
-            })
-        }
-        None => None,
-    };
+    let (key, apps) = (store::get_key(tx).await?, store::list_apps(tx).await?);
+    let key = key.map(|key| TestFlightKey {
+        issuer_id: key.issuer_id,
+        key_id: key.key_id,
+        apps: apps.into_iter().map(|app| app.app).collect(),
+        expires_at: key.expires_at,
+        changed_at: key.changed_at,
+        polled_at: key.polled_at,
+        next_poll_at: key.not_before.map_or(key.next_poll_at, |end| end.max(key.next_poll_at)),
+        problem: key.problem,
+    });
     let submissions = store::count_states(tx).await?;
     let recent = store::list_recent(tx, RECENT_LIMIT).await?;
     Ok(TestFlightState { key, submissions, recent })

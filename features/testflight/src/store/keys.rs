@@ -125,15 +125,16 @@ pub async fn remove_key(tx: &mut TenantTx) -> Result<Option<String>> {
     Ok(removed.fetch_optional(connection).await?)
 }
 
-/// Has the tenant's submissions asked for at once, or as soon as Apple wants requests again. Returns false without a key.
-pub async fn request_poll(tx: &mut TenantTx) -> Result<bool> {
+/// Has the tenant's submissions asked for at once, or as soon as Apple wants requests again. Does nothing without a key.
+pub async fn request_poll(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let changed = sqlx::query!(
         "UPDATE testflight_keys SET next_poll_at = least(next_poll_at, $2) WHERE tenant = $1",
         tenant,
         now
     );
-    Ok(changed.execute(connection).await?.rows_affected() > 0)
+    changed.execute(connection).await?;
+    Ok(())
 }
 
 /// Returns tenants whose submissions are to be asked for.

@@ -10,7 +10,7 @@ use unslide_uploaders_formats::{SentryTokenClaim, write_sentry_token};
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "upload", command: Arguments::command, run }],
+    commands: &[FeatureCommand { follows: "upload", command: Arguments::command, run, key_kind: None }],
     ..ClientFeature::new("uploaders")
 };
 

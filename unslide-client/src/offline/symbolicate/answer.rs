@@ -258,7 +258,10 @@ mod tests {
         let report = "{\"crash\":{\"error\":{\"reason\":\"a\\n# b\"},\"threads\":[]}}";
         let (text, problems) = answers(report, &library, OutputFormat::Markdown);
         assert!(problems.is_empty() && text.starts_with("# `a # b`\n") && text.ends_with('\n'), "{text}");
-        assert!(text.contains("- Reason: `a\\n# b`\n") && text.contains("Square brackets name"), "{text}");
+        assert!(
+            text.contains("- Reason: `a\\n# b` [report ") && text.contains("Square brackets name"),
+            "{text}"
+        );
         let (text, problems) = answers("# no report", &library, OutputFormat::Markdown);
         assert_eq!((text.as_str(), problems.len()), ("", 1));
     }

@@ -1,9 +1,9 @@
 //! A queue of reports before one machine, which takes them in batches, as a lane and an indexer do. Times are in seconds.
 
 /// Reports of one simulation. Its p99 rests on the last one percent of them.
-const REPORTS: usize = 200_000;
+const SIMULATED_REPORTS: usize = 200_000;
 /// Reports at the start that do not count: the queue is empty before them.
-const WARM_UP_REPORTS: usize = REPORTS / 10;
+const WARM_UP_REPORTS: usize = SIMULATED_REPORTS / 10;
 
 /// One machine of a stage and its load.
 #[derive(Clone, Copy, Debug)]
@@ -54,19 +54,19 @@ impl Machine {
         }
         let mut random = Random(1);
         let mut arrival = 0.0;
-        let arrivals: Vec<f64> = (0..REPORTS)
+        let arrivals: Vec<f64> = (0..SIMULATED_REPORTS)
             .map(|_| {
                 arrival -= random.next_fraction().ln() / self.reports_per_second;
                 arrival
             })
             .collect();
-        let mut latencies = Vec::with_capacity(REPORTS);
+        let mut latencies = Vec::with_capacity(SIMULATED_REPORTS);
         let mut free_at = 0.0_f64;
         while let [first, ..] = &arrivals[latencies.len()..] {
             let most = latencies.len() + self.batch_reports.max(1);
             let full_at = arrivals.get(most - 1).copied().unwrap_or(f64::INFINITY);
             let start = free_at.max(full_at.min(first + self.gather_seconds));
-            let waiting = &arrivals[latencies.len()..most.min(REPORTS)];
+            let waiting = &arrivals[latencies.len()..most.min(SIMULATED_REPORTS)];
             let batch = &waiting[..waiting.partition_point(|arrived| *arrived <= start)];
             free_at = start + self.batch_seconds + self.service_seconds * batch.len() as f64;
             latencies.extend(batch.iter().map(|arrived| free_at - arrived));

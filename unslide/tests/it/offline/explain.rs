@@ -124,17 +124,24 @@ fn a_pipe_is_explained_while_it_goes_on_and_a_reader_that_leaves_ends_it_quietly
 fn an_id_is_explained_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = written(&folder, "report.json", report().to_string().as_bytes());
-    for arguments in [["5f9e6c1c", &file], [&file, "5f9e6c1c"], ["5f9e6c1c", "5f9e6c1d"], ["-", "5f9e6c1c"]] {
+    for arguments in [
+        ["5f9e6c1c-0000-4000-8000-000000000001", &file],
+        [&file, "5f9e6c1c-0000-4000-8000-000000000001"],
+        ["5f9e6c1c-0000-4000-8000-000000000001", "5f9e6c1c-0000-4000-8000-000000000002"],
+        ["-", "5f9e6c1c-0000-4000-8000-000000000001"],
+    ] {
         let (code, output, error) = run(&[&["explain"], &arguments[..]].concat());
         assert_eq!((code, output.as_str()), (Some(2), ""), "{error}");
         assert!(
-            error.contains("5f9e6c1c is not a file; give the id of a report at the API alone"),
+            error.contains(
+                "5f9e6c1c-0000-4000-8000-000000000001 is not a file; give the id of a report at the API alone"
+            ),
             "{error}"
         );
     }
     let (code, _, error) = run(&["explain", &file, "no/such/file.json"]);
     assert!(code == Some(2) && error.contains("no/such/file.json is neither a file nor"), "{error}");
-    let (code, _, error) = run(&["explain", "--symbols", &file, "5f9e6c1c"]);
+    let (code, _, error) = run(&["explain", "--symbols", &file, "5f9e6c1c-0000-4000-8000-000000000001"]);
     assert!(code == Some(2) && error.contains("--symbols is for reports in files"), "{error}");
 }
 

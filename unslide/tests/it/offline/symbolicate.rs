@@ -363,10 +363,19 @@ fn an_explanation_names_the_dsym_to_upload_and_the_command() {
     assert_eq!(code, Some(0));
     // The API answers with the same explanation.
     let api = Api::start(move |line| {
-        assert_eq!(line, "GET /v1/reports/5f9e6c1c/explain");
+        assert_eq!(line, "GET /v1/reports/5f9e6c1c-0000-4000-8000-000000000001/explain");
         (200, json.clone())
     });
-    let arguments = ["explain", "--url", &api.url, "--api-key", "x", "--frame", "0", "5f9e6c1c"];
+    let arguments = [
+        "explain",
+        "--url",
+        &api.url,
+        "--api-key",
+        "x",
+        "--frame",
+        "0",
+        "5f9e6c1c-0000-4000-8000-000000000001",
+    ];
     let (code, output, error) = run(&arguments);
     assert_eq!(code, Some(0), "{error}");
     names_the_dsym(&output);

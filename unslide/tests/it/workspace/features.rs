@@ -82,7 +82,7 @@ const ACCEPTED: [(&str, &str); 15] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 12] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 13] = [
     ("features/person-erasure/src", "captures", "the words for what was erased"),
     ("features/person-erasure/src", "health", "the words for what was erased"),
     ("features/console/src/pages/tenant_pages/settings.rs", "captures", "the form of what an app keeps"),
@@ -90,6 +90,11 @@ const ALLOWED_PAIRS: [(&str, &str, &str); 12] = [
         "features/alerts/src/store/evaluate.rs",
         "health",
         "one statement leaves out the days that its own events have",
+    ),
+    (
+        "features/alerts/src/store/widespread.rs",
+        "health",
+        "one statement compares reports and sessions of a version",
     ),
     ("features/alerts/src/store/summary.rs", "health", "the figure that a summary begins with"),
     ("features/alerts/src/store/rules.rs", "health", "a condition of rules, which clients send"),

@@ -96,7 +96,14 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO memory_exceptions (tenant, report_id, variant, app, version, at, names_session, outcome, received_at)
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 'shop', '', now(), false, 'none', now());
      INSERT INTO app_ends (tenant, app, version, day, foreground, cause, ends)
-     VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1)";
+     VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1);
+     INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
+     VALUES ('acme', 'AB12', '', now(), now());
+     INSERT INTO testflight_apps (tenant, app) VALUES ('acme', 'shop');
+     INSERT INTO testflight_submissions (tenant, submission, app, state, seen_at, next_try_at)
+     VALUES ('acme', 'a', 'shop', 'waiting', now(), now());
+     INSERT INTO testflight_comments (tenant, report_id, submission, app, comment, received_at)
+     VALUES ('acme', '11111111-1111-1111-1111-111111111111', 'a', 'shop', 'It crashed.', now())";
 
 pub async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;

@@ -1,10 +1,10 @@
 //! How far a consumer group is behind, seen from outside of it.
 
-use super::topic_facts::topics_facts;
 use crate::client::BROKER_REQUEST_TIMEOUT;
 use crate::error::StreamError;
 use crate::read::scan::committed_offsets;
 use crate::settings::Settings;
+use crate::topics::topic_facts::topics_facts;
 use std::collections::BTreeMap;
 
 /// Returns the number of offsets between what a group has committed and the ends of these topics. A partition without a

@@ -1,0 +1,6 @@
+//! Ids of captures.
+
+unslide_store::ids! {
+    /// A capture.
+    CaptureId;
+}
