@@ -65,11 +65,13 @@ def killed_services(month):
 def silent_database(month):
     """PostgreSQL stands still. Reports of apps are accepted meanwhile."""
     with Load(month) as load:
-        month.product.postgres.signal_all(signal.SIGSTOP)
-        before = load.batches
-        time.sleep(35)
-        during = load.batches - before
-        month.product.postgres.signal_all(signal.SIGCONT)
+        try:
+            month.product.postgres.signal_all(signal.SIGSTOP)
+            before = load.batches
+            time.sleep(35)
+            during = load.batches - before
+        finally:
+            month.product.postgres.signal_all(signal.SIGCONT)
     expect_accepted(during, "while PostgreSQL was silent")
 
 

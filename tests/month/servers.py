@@ -155,7 +155,9 @@ class Postgres:
 
     def signal_all(self, which):
         for pid in self.tree():
-            os.kill(pid, which)
+            # A session may end in between.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, which)
 
 
 class Kafka:

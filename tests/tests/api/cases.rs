@@ -410,7 +410,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new("/v1/testflight", Foreign::Own(|body| assert_eq!(body["key"]["key_id"], "2X9R4HXF34")))
                 .body(apple_key),
         ),
-        ("poll_testflight", Case::new("/v1/testflight/poll", Foreign::Own(|body| assert!(body["recent"].is_array())))),
+        (
+            "poll_testflight",
+            Case::new("/v1/testflight/poll", Foreign::Own(|body| assert!(body["recent"].is_array()))),
+        ),
         (
             "remove_testflight",
             Case::new("/v1/testflight", Foreign::Own(|body| assert!(body["key"].is_null()))),
