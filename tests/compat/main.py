@@ -48,7 +48,7 @@ def make(world: World, into: Path):
     pack(into / "objects.tar.xz", world.product.objects.folder / "s3")
     pack(into / "topics.tar.xz", world.product.kafka.folder / "logs", "--exclude=*index")
     facts = {"made_at": datetime.now(timezone.utc).isoformat(), "key": tenant.key, "debug_id": world.builds[APP][0].debug_id, "reports": tenant.reports}
-    (into / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (into / "facts.json").write_text(json.dumps(facts, indent=1, default=str) + "\n")
 
 
 def programs(postgres):
@@ -74,11 +74,12 @@ def open_data(world: World, kept: Path, facts: dict) -> list[str]:
     product.start_servers()
     operations.run(world, TOP / "deploy/backup/restore", product.postgres.url("postgres", "postgres"), "unslide", kept / "database",
                    path=programs(product.postgres))
-    product.run("migrate", "--topics", user="postgres")
-    product.postgres.ask("CREATE ROLE unslide LOGIN IN ROLE unslide_service")
+    product.make_kafka_users(product.login)
+    product.run("migrate", "--topics")
+    product.postgres.make_login(product.login)
     product.start()
-    tenant = world.tenants["north"] = Tenant("north", product.api_url(), facts["key"])
-    tenant.reports = facts["reports"]
+    tenant = world.tenants["north"] = Tenant("north", product.api_url())
+    tenant.key, tenant.reports = facts["key"], facts["reports"]
     wrong = [broken for promise in PROMISES if (broken := promise(world))]
     wrong += [f"{id} has no text" for id in tenant.reports if tenant.revision(id) != 1]
     # Symbols that were built then answer a report of today.
