@@ -11,7 +11,7 @@ const PAGES = {
   overview: { path: "/console" },
   groups: { path: `/console/groups?app=${APP}&sort=reports` },
   group: { list: `/console/groups?app=${APP}&sort=reports` },
-  report: { list: `/console/reports?app=${APP}&status=complete&fatal=true` },
+  report: { list: `/console/reports?app=${APP}&fatal=true` },
   version: { path: `/console/version?app=${APP}&version=2.5.0` },
   health: { path: `/console/health?app=${APP}` },
 };
