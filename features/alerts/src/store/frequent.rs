@@ -45,15 +45,17 @@ pub(super) enum GroupLevel {
 
 /// An event of a rule about a group.
 pub(super) struct ToldGroup {
-    pub(super) group: GroupId,
+    group: GroupId,
     /// The hour or the version that it was about.
     pub(super) when: String,
     level: GroupLevel,
 }
 
-/// Returns true if an event says as much.
-pub(super) fn is_covered(level: &GroupLevel, told: &ToldGroup) -> bool {
-    level.is_covered_by(&told.level)
+impl ToldGroup {
+    /// Returns true if the event says as much as this level of the group.
+    pub(super) fn covers(&self, group: GroupId, level: &GroupLevel) -> bool {
+        self.group == group && level.is_covered_by(&self.level)
+    }
 }
 
 impl GroupLevel {
@@ -109,7 +111,7 @@ pub(super) async fn find_frequent(
             _ => judge_growth(group, usual.get(&(group.id, group.hour)).copied(), rule.threshold),
         };
         let Some((level, detail)) = judged else { continue };
-        let is_told = told.iter().any(|one| one.group == group.id && is_covered(&level, one));
+        let is_told = told.iter().any(|one| one.covers(group.id, &level));
         if !is_told {
             causes.entry(group.id).or_insert_with(|| group.cause(&level, &detail));
         }

@@ -1,7 +1,7 @@
 //! Groups that hit many sessions of a version.
 
 use super::events::{AlertCause, GROUP_PAGE};
-use super::frequent::{GROUPS_LIMIT, GroupLevel, SESSIONS_MIN, is_covered, read_told};
+use super::frequent::{GROUPS_LIMIT, GroupLevel, SESSIONS_MIN, read_told};
 use super::rules::DueRule;
 use time::Duration;
 use unslide_model::figures::{format_decimals, format_fraction};
@@ -47,8 +47,7 @@ pub(super) async fn find_widespread(tx: &mut TenantTx, rule: &DueRule) -> Result
     let causes = rows.into_iter().filter_map(|row| {
         let share = (row.reports as f64 / row.sessions as f64).min(1.0);
         let level = GroupLevel::Share(1e6 * share);
-        let is_told =
-            told.iter().any(|one| one.group == row.id && one.when == row.version && is_covered(&level, one));
+        let is_told = told.iter().any(|one| one.when == row.version && one.covers(row.id, &level));
         (!is_told).then(|| AlertCause {
             cause: format!("{WIDESPREAD_GROUP}{}:{}:{}", row.id, row.version, level.format()),
             headline: format!(

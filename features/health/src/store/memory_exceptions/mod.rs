@@ -241,7 +241,8 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
     let last: Vec<OffsetDateTime> =
         near.iter().map(|run| run.last.checked_add(NEIGHBOUR_WINDOW).unwrap_or(run.last)).collect();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
+    Ok(sqlx::query_as!(
+        PairRow,
         r#"WITH near AS (
                SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                    AS n (app, version, device, session_id, first, last)),
@@ -253,7 +254,7 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
                SELECT e.report_id, e.variant FROM near n
                JOIN memory_exceptions e ON e.tenant = $1 AND e.app = n.app AND e.session_id = n.session_id
                LIMIT $9)
-           SELECT e.report_id AS "report_id!", e.variant AS "variant!", e.app AS "app!", e.outcome AS "outcome!",
+           SELECT e.report_id AS "report_id!: MemoryExceptionId", e.variant AS "variant!", e.app AS "app!", e.outcome AS "outcome!",
                   e.session_id AS joined_session, e.session_day AS joined_day, e.names_session AS "names_session!",
                   s.session_id AS "session_id?", s.day AS "day?", s.same_pid AS "same_pid?"
            FROM found f
@@ -285,18 +286,5 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
         DECIDED_LIMIT
     )
     .fetch_all(connection)
-    .await?;
-    let rows = rows.into_iter().map(|row| PairRow {
-        report_id: MemoryExceptionId::from_uuid(row.report_id),
-        variant: row.variant,
-        app: row.app,
-        outcome: row.outcome,
-        joined_session: row.joined_session,
-        joined_day: row.joined_day,
-        names_session: row.names_session,
-        session_id: row.session_id,
-        day: row.day,
-        same_pid: row.same_pid,
-    });
-    Ok(rows.collect())
+    .await?)
 }

@@ -28,20 +28,14 @@ pub(super) async fn complete_known(
         return Ok(());
     }
     let mut changed = Vec::new();
-    for KnownSession { key, version, installation, user, started_at, weight, end: known } in
-        lock_sessions(tx, &ending).await?
-    {
-        let Some(told) = told.get(&key) else { continue };
-        let end = known.clone().completed(told.end.clone());
-        if end == known {
+    for known in lock_sessions(tx, &ending).await? {
+        let Some(told) = told.get(&known.key) else { continue };
+        let end = known.end.clone().completed(told.end.clone());
+        if end == known.end {
             continue;
         }
         outcomes[told.completing] = EventOutcome::Completed;
-        // Of the version, the installation and the user that the session was counted for.
-        let session = CountedSession { installation: &installation, user: user.as_deref(), weight };
-        let hour = counted_hour(started_at, now);
-        deltas.change((key.0.clone(), version, key.2), hour, |delta| delta.ended(session, &known, &end));
-        changed.push((key, end));
+        changed.push(known.change_end(end, now, deltas));
     }
     write_ends(tx, &changed).await
 }
@@ -54,15 +48,10 @@ pub(in crate::store) async fn set_memory_exceptions(
 ) -> Result<()> {
     let now = tx.now();
     let mut changed = Vec::new();
-    for KnownSession { key, version, installation, user, started_at, weight, end: known } in
-        lock_sessions(tx, &exceptions.keys().collect::<Vec<_>>()).await?
-    {
-        let Some(memory_exception) = exceptions.get(&key).copied() else { continue };
-        let end = SessionEnd { memory_exception, ..known.clone() };
-        let session = CountedSession { installation: &installation, user: user.as_deref(), weight };
-        let hour = counted_hour(started_at, now);
-        deltas.change((key.0.clone(), version, key.2), hour, |delta| delta.ended(session, &known, &end));
-        changed.push((key, end));
+    for known in lock_sessions(tx, &exceptions.keys().collect::<Vec<_>>()).await? {
+        let Some(memory_exception) = exceptions.get(&known.key).copied() else { continue };
+        let end = SessionEnd { memory_exception, ..known.end.clone() };
+        changed.push(known.change_end(end, now, deltas));
     }
     write_ends(tx, &changed).await
 }
@@ -76,6 +65,26 @@ struct KnownSession {
     started_at: OffsetDateTime,
     weight: i64,
     end: SessionEnd,
+}
+
+impl KnownSession {
+    /// Counts another end, for the version, the installation and the user that the session was counted for.
+    fn change_end(
+        self,
+        end: SessionEnd,
+        now: OffsetDateTime,
+        deltas: &mut SessionDeltas,
+    ) -> (SessionKey, SessionEnd) {
+        let session = CountedSession {
+            installation: &self.installation,
+            user: self.user.as_deref(),
+            weight: self.weight,
+        };
+        let hour = counted_hour(self.started_at, now);
+        let counted_for = (self.key.0.clone(), self.version, self.key.2);
+        deltas.change(counted_for, hour, |delta| delta.ended(session, &self.end, &end));
+        (self.key, end)
+    }
 }
 
 /// Locks sessions in the order of their keys. Those that were counted before they came are left out.
