@@ -53,6 +53,11 @@ impl ObjectKey {
         if fits { Ok(ObjectKey(text.into())) } else { Err(ObjectKeyError { tenant: tenant.clone() }) }
     }
 
+    /// Returns the tenant that the object belongs to, if one does.
+    pub(crate) fn tenant(&self) -> Option<TenantId> {
+        tenant_of(&self.0)
+    }
+
     pub(crate) fn from_listing(text: String) -> ObjectKey {
         ObjectKey(text)
     }
@@ -64,6 +69,17 @@ impl Prefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl Prefix {
+    /// Returns the tenant that the objects belong to, if they belong to one.
+    pub(crate) fn tenant(&self) -> Option<TenantId> {
+        tenant_of(&self.0)
+    }
+}
+
+fn tenant_of(key: &str) -> Option<TenantId> {
+    TenantId::new(key.strip_prefix("t/")?.split_once('/')?.0).ok()
 }
 
 impl fmt::Display for ObjectKey {

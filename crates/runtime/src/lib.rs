@@ -15,6 +15,7 @@ mod host;
 pub mod memory;
 mod metrics;
 mod pool;
+pub mod resource_use;
 mod shutdown;
 pub mod startup;
 mod supervise;

@@ -5,7 +5,7 @@
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -16,6 +16,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use tokio::io::AsyncReadExt;
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
+use unslide_model::{PROCESS_USE, ResourceUse, TenantId};
 
 /// The maximum number of open file descriptors in a child.
 const MAX_FILES: u64 = 64;
@@ -33,6 +34,8 @@ pub struct ChildProgram {
     arguments: Vec<OsString>,
     /// True if each child gets a separate process group.
     own_group: bool,
+    /// The tenant that uses the CPU time of children.
+    tenant: Option<TenantId>,
 }
 
 impl ChildProgram {
@@ -45,7 +48,7 @@ impl ChildProgram {
         let own = Path::new("/proc/self/exe");
         let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
         let arguments = arguments.iter().map(OsString::from).collect();
-        Ok(ChildProgram { path, arguments, own_group: true })
+        Ok(ChildProgram { path, arguments, own_group: true, tenant: None })
     }
 
     /// Puts children into this process's group, so that Ctrl-C on the terminal ends them, too. For a command that
@@ -53,6 +56,12 @@ impl ChildProgram {
     #[must_use]
     pub fn in_this_group(self) -> ChildProgram {
         ChildProgram { own_group: false, ..self }
+    }
+
+    /// Adds the CPU time of children to what a tenant used, if one is known.
+    #[must_use]
+    pub fn for_tenant(self, tenant: Option<TenantId>) -> ChildProgram {
+        ChildProgram { tenant, ..self }
     }
 
     /// Returns a command that starts the program without this process's environment.
@@ -84,9 +93,10 @@ impl ChildProgram {
         let mut child = command.kill_on_drop(true).spawn()?;
         let process = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let (_waiting, abandoned) = oneshot::channel::<()>();
+        let tenant = self.tenant.clone();
         let running = tokio::spawn(async move {
             let ended = tokio::select! {
-                ended = wait_for_end(&mut child) => ended,
+                ended = wait_for_end(&mut child, tenant.as_ref()) => ended,
                 _ = abandoned => child.kill().await.and(Err(io::ErrorKind::Interrupted.into())),
                 // The process is not reaped before this future is dropped, so its id cannot be reused.
                 never = stop_and_continue(process, stop) => match never {},
@@ -131,12 +141,27 @@ pub fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-async fn wait_for_end(child: &mut Child) -> io::Result<Ended> {
+async fn wait_for_end(child: &mut Child, tenant: Option<&TenantId>) -> io::Result<Ended> {
     let mut stderr = Vec::new();
     if let Some(pipe) = child.stderr.take() {
         pipe.take(MAX_STDERR_BYTES).read_to_end(&mut stderr).await?;
     }
+    if let Some(tenant) = tenant {
+        let cpu_micros = child.id().and_then(read_cpu_micros).unwrap_or(0);
+        PROCESS_USE.add(Some(tenant), ResourceUse { cpu_micros, ..ResourceUse::default() });
+    }
     Ok(Ended::from_status(child.wait().await?, &String::from_utf8_lossy(&stderr)))
+}
+
+/// Returns the CPU time of a process that was not waited for yet (proc(5), `stat`).
+fn read_cpu_micros(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program before may have spaces. The times are the 14th and 15th field.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 =
+        fields.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok()??;
+    Some(ticks * 1_000_000 / u64::try_from(per_second).ok()?)
 }
 
 /// Limits that a child applies to itself.
@@ -266,7 +291,7 @@ mod tests {
     fn a_child_is_in_a_group_of_its_own_or_in_its_parents() {
         let script = "read -r process name state parent group rest </proc/self/stat; echo $group";
         let arguments = ["-c", script].map(OsString::from).to_vec();
-        let own = ChildProgram { path: "/bin/sh".into(), arguments, own_group: true };
+        let own = ChildProgram { path: "/bin/sh".into(), arguments, own_group: true, tenant: None };
         let group = |program: &ChildProgram| {
             let output = program.build_command().output().unwrap().stdout;
             String::from_utf8(output).unwrap().trim().parse::<i32>().unwrap()

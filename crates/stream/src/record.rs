@@ -5,6 +5,7 @@ use rdkafka::message::{BorrowedMessage, Headers as _, Message, Timestamp};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use unslide_model::{PROCESS_USE, ResourceUse, TenantId};
 use unslide_proto::headers;
 
 /// The position of a record.
@@ -137,7 +138,7 @@ impl Record {
                 headers.push(header.key.to_owned(), Bytes::copy_from_slice(header.value.unwrap_or_default()));
             }
         }
-        Record {
+        let record = Record {
             at: RecordRef { topic, partition: message.partition(), offset: message.offset() },
             time_millis: match message.timestamp() {
                 Timestamp::NotAvailable => None,
@@ -146,7 +147,9 @@ impl Record {
             key: message.key().map(Bytes::copy_from_slice),
             value: message.payload().map(Bytes::copy_from_slice),
             headers,
-        }
+        };
+        charge_bytes(record.key.as_ref(), &record.headers, record.size());
+        record
     }
 
     /// Returns the bytes of key, headers and value.
@@ -156,6 +159,13 @@ impl Record {
             + self.value.as_ref().map_or(0, Bytes::len)
             + self.headers.size()
     }
+}
+
+/// Adds the bytes of a record to what its tenant used: the tenant of its header, or of its key.
+pub(crate) fn charge_bytes(key: Option<&Bytes>, headers: &Headers, bytes: usize) {
+    let of_key = || std::str::from_utf8(key?).ok()?.split_once('/').map(|(tenant, _)| tenant);
+    let tenant = headers.get_text(headers::TENANT).or_else(of_key).and_then(|slug| TenantId::new(slug).ok());
+    PROCESS_USE.add(tenant.as_ref(), ResourceUse { kafka_bytes: bytes as u64, ..ResourceUse::default() });
 }
 
 /// A record to be written.

@@ -1,6 +1,6 @@
 //! Bytes of an object as they arrive, compared with the size that the store announced.
 
-use super::gate::RequestPermit;
+use super::gate::{RequestPermit, charge_bytes};
 use super::{FetchedFile, FetchedObject, Head, YIELD_STEP_BYTES};
 use crate::StorageError;
 use crate::keys::ObjectKey;
@@ -52,18 +52,20 @@ impl Download {
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, StorageError> {
-        match &mut self.body {
+        let chunk = match &mut self.body {
             #[cfg(feature = "s3")]
             DownloadBody::S3(stream) => {
                 stream.next().await.transpose().map_err(|error| StorageError::Transient {
                     operation: "get",
                     key: self.key.to_string(),
                     detail: error.to_string(),
-                })
+                })?
             }
             #[cfg(feature = "testkit")]
-            DownloadBody::Memory(held) => Ok(held.next().await),
-        }
+            DownloadBody::Memory(held) => held.next().await,
+        };
+        charge_bytes(&self.key, chunk.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        Ok(chunk)
     }
 
     /// Returns the next bytes, after the first `size`. Returns `None` at the end, if the store

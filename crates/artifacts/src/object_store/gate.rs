@@ -2,10 +2,11 @@
 
 use super::ObjectStore;
 use crate::StorageError;
+use crate::keys::ObjectKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use unslide_model::Stats;
+use unslide_model::{PROCESS_USE, ResourceUse, Stats, TenantId};
 
 /// Counters of an object store since it was created, and its current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,11 @@ impl ObjectStore {
             },
         },
     ];
+}
+
+/// Adds bytes of an object, on their way to or from the store, to what its tenant used.
+pub(super) fn charge_bytes(key: &ObjectKey, bytes: u64) {
+    PROCESS_USE.add(key.tenant().as_ref(), ResourceUse { object_bytes: bytes, ..ResourceUse::default() });
 }
 
 pub(super) struct RequestGate {
@@ -121,7 +127,9 @@ impl RequestGate {
         RequestPermit { _permit: self.free.clone().acquire_owned().await.ok() }
     }
 
-    pub(super) fn answered<T>(&self, answer: &Result<T, StorageError>) {
+    /// Counts the answer to a request about a tenant's objects, or about others.
+    pub(super) fn answered<T>(&self, tenant: Option<&TenantId>, answer: &Result<T, StorageError>) {
+        PROCESS_USE.add(tenant, ResourceUse { object_requests: 1, ..ResourceUse::default() });
         self.requests.fetch_add(1, Ordering::Relaxed);
         match answer {
             Err(StorageError::Transient { .. }) => self.transient.fetch_add(1, Ordering::Relaxed),

@@ -147,16 +147,16 @@ pub struct ObjectStore {
 
 /// Runs one request once it has a permit.
 macro_rules! on_backend {
-    ($self:expr, $name:ident ( $($argument:expr),* )) => {{
+    ($self:expr, $name:ident ( $place:expr $(, $argument:expr)* )) => {{
         let permit = $self.gate.permit().await;
         let answer = match &*$self.backend {
             #[cfg(feature = "s3")]
-            Backend::S3(s3) => s3.$name($($argument),*).await,
+            Backend::S3(s3) => s3.$name($place $(, $argument)*).await,
             #[cfg(feature = "testkit")]
-            Backend::Memory(memory) => memory.$name($($argument),*).await,
+            Backend::Memory(memory) => memory.$name($place $(, $argument)*).await,
         };
         drop(permit);
-        $self.gate.answered(&answer);
+        $self.gate.answered($place.tenant().as_ref(), &answer);
         answer
     }};
 }
@@ -192,7 +192,7 @@ impl ObjectStore {
             #[cfg(feature = "testkit")]
             Backend::Memory(memory) => memory.check().await,
         };
-        self.gate.answered(&answer);
+        self.gate.answered(None, &answer);
         answer
     }
 
@@ -202,6 +202,7 @@ impl ObjectStore {
     /// Returns [`StorageError::Precondition`] if the condition does not hold, or a refused or transient
     /// error.
     pub async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
+        gate::charge_bytes(key, bytes.len() as u64);
         on_backend!(self, put(key, bytes, put))
     }
 
@@ -232,6 +233,7 @@ impl ObjectStore {
             let file = tokio::fs::File::open(path).await.map_err(StorageError::File)?;
             return upload::store_stream(self, key, file, size, put).await.map(|stored| stored.etag);
         }
+        gate::charge_bytes(key, size);
         on_backend!(self, put_file(key, path, put))
     }
 
@@ -256,6 +258,7 @@ impl ObjectStore {
         number: usize,
         part: Bytes,
     ) -> Result<String, StorageError> {
+        gate::charge_bytes(key, part.len() as u64);
         on_backend!(self, put_part(key, id, number, part))
     }
 
@@ -390,7 +393,7 @@ impl ObjectStore {
             #[cfg(feature = "testkit")]
             Backend::Memory(memory) => memory.open(key, range).await,
         };
-        self.gate.answered(&answer);
+        self.gate.answered(key.tenant().as_ref(), &answer);
         Ok(answer?.map(|(head, body)| Download::new(key.clone(), head, body, permit)))
     }
 }

@@ -81,7 +81,7 @@ impl Parts {
 
     async fn send_part(&mut self, part: Bytes) -> Result<(), StorageError> {
         let id = self.id.as_deref().unwrap_or_default();
-        let tag = on_backend!(self.store, put_part(&self.key, id, self.tags.len() + 1, part))?;
+        let tag = self.store.put_part(&self.key, id, self.tags.len() + 1, part).await?;
         self.tags.push(tag);
         Ok(())
     }

@@ -4,6 +4,7 @@ mod classes;
 
 use crate::errors::panic_text;
 use crate::fairness::{FairPermit, FairSemaphore};
+use crate::resource_use::measure_cpu;
 use classes::{Classes, JobOwner};
 use parking_lot::{Condvar, Mutex};
 use prometheus::{Histogram, HistogramOpts, IntGauge, Registry};
@@ -16,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use unslide_model::TenantId;
+use unslide_model::{PROCESS_USE, TenantId};
 
 /// Queued jobs per thread and owner in [`CpuPool::run`]. Further jobs wait in their callers.
 const QUEUED_PER_THREAD: usize = 4;
@@ -303,7 +304,11 @@ fn run_jobs(shared: &Arc<Shared>, number: usize) {
         };
         shared.waiting.dec();
         let start = Instant::now();
-        if job() {
+        let (is_run, used) = measure_cpu(job);
+        if let Some(tenant) = &owner {
+            PROCESS_USE.add(Some(tenant), used);
+        }
+        if is_run {
             shared.seconds.observe(start.elapsed().as_secs_f64());
         }
         let mut queue = shared.queue.lock();

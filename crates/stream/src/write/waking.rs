@@ -2,7 +2,7 @@
 //! in whole milliseconds, and so without a wait throughout the last one. Its polling thread does so ten times
 //! a second, also when nothing is sent. Nor does it send a value without a copy of it.
 
-use crate::record::OutRecord;
+use crate::record::{OutRecord, charge_bytes};
 use bytes::Bytes;
 use rdkafka::ClientConfig;
 use rdkafka::bindings as sys;
@@ -121,6 +121,7 @@ impl<C: ProducerContext + 'static> WakingProducer<C> {
                 vtype::RD_KAFKA_VTYPE_END,
             );
             if !code.is_error() {
+                charge_bytes(record.key.as_ref(), &record.headers, record.size());
                 return Ok(());
             }
             sys::rd_kafka_headers_destroy(headers);

@@ -20,7 +20,9 @@ use std::any::Any;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::Instrument;
+use unslide_model::PROCESS_USE;
 use unslide_runtime::panic_text;
+use unslide_runtime::resource_use::measure_future;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -134,7 +136,8 @@ pub async fn bound_load(State(capacity): State<Arc<Capacity>>, mut request: Requ
     let network = request.extensions().get::<Network>().copied();
     let request =
         request.map(|body| ArrivingBody::wrap(body, slot.clone(), capacity.permits.clone(), network));
-    let response = next.run(request).await;
+    let (response, used) = measure_future(next.run(request)).await;
+    PROCESS_USE.add(slot.caller().tenant(), used);
     slot.release();
     response
 }

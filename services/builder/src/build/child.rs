@@ -69,7 +69,8 @@ pub(crate) async fn run_task<T: DeserializeOwned>(
     let held = (Arc::clone(room), memory);
     let memory_setting = "builder.build_memory".to_owned();
     let (request, stop) = (Request { limits, memory_setting, task }, resources.places.subscribe_stop(job.id));
-    let child = run_request(&resources.child, room.path(), &request, stop, held);
+    let program = resources.child.clone().for_tenant(job.owner.tenant().cloned());
+    let child = run_request(&program, room.path(), &request, stop, held);
     resources.places.run_child(job.id, child).await.map_err(ChildError::from_task)
 }
 
