@@ -17,6 +17,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_health::FEATURE,
     // What was wrong at the instruction of a crash. It locks no rows.
     unslide_fault_analysis::FEATURE,
+    // What tenants cost. It has no hook: the core stores what services use.
+    unslide_costs::FEATURE,
     // Pages for people, with those of the other features. It has no hook.
     unslide_console::FEATURE,
     // Reports straight from apps. It has no hook.

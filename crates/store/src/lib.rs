@@ -47,7 +47,7 @@ pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
     accounts, app_settings, app_signals, audit, erasure, erasure_requests, figures, key_erasures, keys,
-    persons,
+    persons, resource_uses,
 };
 pub use uuid::Uuid;
 

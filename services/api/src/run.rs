@@ -37,7 +37,8 @@ use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_model::format_causes;
 use unslide_report::reader::ReportReaders;
-use unslide_runtime::{Host, sampled, startup};
+use unslide_runtime::{Host, resource_use, sampled, startup};
+use unslide_store::resource_uses::add_uses;
 use unslide_store::{Store, StoreError, StoreHook};
 use unslide_stream::{Producer, TailReader};
 use unslide_symbolicate::Analysis;
@@ -222,7 +223,11 @@ pub async fn build_api(
     });
     register_sampled(&host.metrics, &api)?;
     register_probes(&api, host);
-    let mut tasks = vec![noting, refreshing];
+    let (store, shutdown) = (api.parts().storage.store.clone(), host.shutdown.clone());
+    let using = tokio::spawn(async move {
+        resource_use::keep_writing(&shutdown, |uses| add_uses(store.clone(), uses)).await;
+    });
+    let mut tasks = vec![noting, refreshing, using];
     for feature in &features {
         if let Some(start) = &feature.start {
             let started = start(api.parts(), host);

@@ -24,9 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_model::format_causes;
-use unslide_runtime::{Host, sampled, startup};
+use unslide_runtime::{Host, resource_use, sampled, startup};
 use unslide_sandbox::child::ChildProgram;
 use unslide_store::jobs::JobKind;
+use unslide_store::resource_uses::add_uses;
 use unslide_store::{Store, StoreError};
 use unslide_stream::Producer;
 
@@ -133,6 +134,7 @@ pub async fn run(
         })),
         // One job at a time, separate from the others: its time depends on the tenant's size.
         worker::run_jobs(erasing, vec![JobKind::Erase.as_str()], 1),
+        resource_use::keep_writing(&builder.shutdown, |uses| add_uses(store.clone(), uses)),
         relay::run_relay(&builder.relay),
         maintenance::run_job_metrics(&builder.relay),
     );

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_model::format_causes;
 use unslide_proto::trace::Ids;
-use unslide_runtime::{Host, startup};
+use unslide_runtime::{Host, resource_use, startup};
+use unslide_store::resource_uses::add_uses;
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Signatures, StreamError, admin};
 
@@ -115,7 +116,8 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         reader.announce_reader().await;
     }
     let readers = join_all(readers.into_iter().map(|(_, reader)| reader.run()));
-    tokio::join!(readers, maintenance, replays, input);
+    let using = resource_use::keep_writing(&host.shutdown, |uses| add_uses(store.clone(), uses));
+    tokio::join!(readers, maintenance, replays, input, using);
     store.close().await;
     Ok(())
 }

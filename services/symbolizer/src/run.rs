@@ -20,6 +20,7 @@ use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::symbols::patience::Patience;
 use crate::symbols::warm_start::{WarmStart, WarmStartLimits};
 use crate::worker::Worker;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -27,7 +28,7 @@ use unslide_artifacts::{CacheError, CacheSettings, ObjectStore, SymcacheCache};
 use unslide_model::format_causes;
 use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
-use unslide_runtime::{CpuPool, Host, startup};
+use unslide_runtime::{CpuPool, Host, resource_use, startup};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
 use unslide_stream::{BatchLimits, Producer, Signatures, StreamError, TailProgress, TailReader, admin};
 
@@ -52,6 +53,8 @@ const BREAKER_LIMITS: BreakerLimits =
 /// waits for such a response.
 const KAFKA_FETCH_TIMEOUT: Duration = Duration::from_millis(500);
 const HELD_FETCH: Duration = Duration::from_millis(200);
+/// The word for statements of what was used, in place of a lane's name.
+const USES_ENTRY: &str = "uses";
 /// A tenant that was quiet may use its rate for this time at once.
 const RATE_BURST: Duration = Duration::from_secs(2);
 
@@ -139,15 +142,25 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
             tokio::time::sleep(GAUGE_INTERVAL).await;
         }
     };
+    let ledger = worker.outcomes.lane_ledger(USES_ENTRY);
+    let mut using = pin!(resource_use::keep_writing(&host.shutdown, |uses| {
+        let statement = ledger.build_uses(&uses, worker.clock.now_micros());
+        let lists = &lists;
+        async move { lists.send_all(&[statement]).await.map(drop) }
+    }));
     let any = futures::future::select_all(lanes.iter_mut().map(|(_, lane)| Box::pin(lane.wait_for_end())));
     let ended = tokio::select! {
         (ended, _, _) = any => ended,
         () = host.shutdown.wait_until_begun() => Ok(()),
         () = figures => Ok(()),
+        () = &mut using => Ok(()),
         () = worker.enricher.outputs.watch_topics() => Ok(()),
         () = worker.warm_start.keep_writing(&lists) => Ok(()),
     };
     worker.warm_start.write_last_lists(&lists).await;
+    if host.shutdown.is_begun() {
+        using.await;
+    }
     // A little less than the host allows, so that the worker leaves its group in order.
     let drain = host.shutdown.drain_timeout().mul_f32(0.8);
     for (_, lane) in &lanes {

@@ -415,6 +415,8 @@ fn tally_ledger_record(tally: &mut AuditTally, sighting: &Sighting<'_>) {
             };
             tally.add_end(end.outcome(), &traced);
         }
+        // It is about no record.
+        Entry::Uses(_) => {}
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{KeyColumn, OutlivingRows, OwnedTable};
 use crate::reports::HOUR_COUNTS_RETENTION;
+use crate::resource_uses::USES_KEPT_FOR;
 
 /// The tables of the core with rows of tenants, by their subject as in `docs/data-model.md`.
 pub const CORE_TABLES: &[OwnedTable] = &[
@@ -13,6 +14,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
         }),
         ..OwnedTable::new("audit_log")
     },
+    OwnedTable::kept_for("resource_uses", USES_KEPT_FOR),
     OwnedTable::new("app_settings"),
     OwnedTable::new("signal_drops"),
     OwnedTable {

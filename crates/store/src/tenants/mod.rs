@@ -12,6 +12,7 @@ pub mod figures;
 pub mod key_erasures;
 pub mod keys;
 pub mod persons;
+pub mod resource_uses;
 
 pub use config::{QuotaLimits, TenantStanding};
 

@@ -10,6 +10,10 @@ pub use crate::problem::{Kind, Problem, problems};
 pub use crate::reports::image_symbols::SymbolsOfReport;
 pub use crate::requests::accepted::AcceptedResponse;
 pub use crate::requests::access::{Access, ReportsRead, ReportsWrite, SymbolsDownload, TenantAdmin};
-pub use crate::requests::input::{Json as JsonBody, Path, Query, check_texts, is_text, parse_parameter};
-pub use crate::requests::page::{List, MAX_LIMIT, Page, PageQuery, position_by_time, time_and_id};
+pub use crate::requests::input::{
+    Json as JsonBody, Path, Query, check_texts, is_text, parse_day, parse_parameter,
+};
+pub use crate::requests::page::{
+    List, MAX_LIMIT, Page, PageQuery, number_and_id, position_by_number, position_by_time, time_and_id,
+};
 pub use crate::state::Api;

@@ -2,7 +2,7 @@
 
 use crate::failure::IndexerError;
 use crate::pipeline::resources::Resources;
-use crate::records::{Content, answers, dead_letter, event};
+use crate::records::{Content, dead_letter, event, ledger};
 use crate::topics::Topics;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl OwnerRules {
         match self.content {
             // Only symbolizers write the outputs.
             Content::Reports => TenantId::new(record.headers.get_text(headers::TENANT)?).ok(),
-            Content::Ledger => Some(answers::read_answer(record).ok()??.tenant),
+            Content::Ledger => ledger::read_entry(record).ok()?.tenant().cloned(),
             Content::DeadLetters => dead_letter::read_dead_letter(record, now).tenant,
             Content::Events(_) => event::verify_owner(record, &self.signatures, now).ok(),
         }

@@ -17,15 +17,18 @@ use spans::BatchSpans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use time::{Date, OffsetDateTime, UtcOffset};
-use unslide_model::TenantId;
+use unslide_model::{PROCESS_USE, ResourceUse, TenantId};
 use unslide_runtime::fairness::FairShares;
+use unslide_runtime::resource_use::charge_future;
 use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterStage, ReplayResult};
 use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::{RequestAnswer, RequestOutcome};
-use unslide_store::{BatchTx, Store, StoreError, outbox, partitions, requests, retention, tenants};
+use unslide_store::{
+    BatchTx, Store, StoreError, outbox, partitions, requests, resource_uses, retention, tenants,
+};
 use unslide_stream::{RecordRef, TopicPartition};
 
 /// Cost of a new group in addition to its report, in cost units: storing it takes about as long as another
@@ -74,6 +77,8 @@ struct Tally {
     deferred: i64,
     /// Cost units of the tenants' new groups and apps.
     charges: Vec<(TenantId, u64)>,
+    /// Reports and events that are new, by tenant.
+    new: Vec<(TenantId, u64)>,
     /// The outcomes of the reports that have a span.
     traced: Vec<(RecordRef, ArrivalOutcome)>,
 }
@@ -207,6 +212,9 @@ impl BatchWriter {
         for (tenant, units) in &tally.charges {
             self.shares.charge_units(tenant, now, *units);
         }
+        for (tenant, stored) in &tally.new {
+            PROCESS_USE.add(Some(tenant), ResourceUse { stored: *stored, ..ResourceUse::default() });
+        }
         self.metrics.deferred_records.inc_by(u64::try_from(tally.deferred).unwrap_or(0));
     }
 
@@ -236,23 +244,25 @@ impl BatchWriter {
         }
         let mut grouped = GroupedItems::from_items(items, write.positions);
         for (tenant, arrivals) in std::mem::take(&mut grouped.arrivals) {
-            self.store_reports(
+            let storing = self.store_reports(
                 &mut tx,
                 tenant,
                 &arrivals,
                 write.effects,
                 &mut grouped.unreadable,
                 &mut tally,
-            )
-            .await?;
+            );
+            charge_future(tenant, storing).await?;
         }
         for ((_, tenant), events) in std::mem::take(&mut grouped.events) {
-            self.store_events(&mut tx, tenant, &events, &mut grouped.unreadable, &mut tally).await?;
+            let storing = self.store_events(&mut tx, tenant, &events, &mut grouped.unreadable, &mut tally);
+            charge_future(tenant, storing).await?;
         }
         let answers: Vec<&Answered> = std::mem::take(&mut grouped.answers).into_iter().collect();
         for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
             close_requests(&mut tx, of_tenant, &mut tally).await?;
         }
+        resource_uses::add_statements(&mut tx, &grouped.uses).await?;
         if let Some(id) = write.replay {
             let refused =
                 grouped.unreadable.first().map(|(_, why)| format!("{}: {}", why.reason, why.detail));
@@ -322,7 +332,9 @@ impl BatchWriter {
                 tally.charges.push((tenant.clone(), units));
                 let stored = own.iter().zip(&batch.stored);
                 let new = stored.filter(|(_, stored)| stored.outcome == ArrivalOutcome::New);
+                let before = tally.new_since.len();
                 tally.new_since.extend(new.map(|(arrival, _)| arrival.received_at));
+                tally.new.push((tenant.clone(), (tally.new_since.len() - before) as u64));
                 note_traced(tally, arrivals, &batch.stored);
                 tally.stored.extend(batch.stored);
             }

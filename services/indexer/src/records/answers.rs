@@ -1,12 +1,13 @@
 //! Requests that ended without a new revision: answers in the ledger, and dead letters.
 
 use crate::records::enriched::Unreadable;
+use crate::records::ledger::not_ledger;
 use prost::Message;
 use unslide_artifacts::keys;
 use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
 use unslide_proto::report::resymbolicate::Body;
-use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, ledger_record::Entry};
+use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_store::SegmentId;
 use unslide_store::requests::RequestOutcome;
 use unslide_stream::Record;
@@ -24,13 +25,8 @@ pub struct Answered {
     pub requested_at_micros: i64,
 }
 
-/// Reads a record of the ledger. Returns `None` for one that answers no request.
-pub fn read_answer(record: &Record) -> Result<Option<Answered>, Unreadable> {
-    let unreadable = |detail: String| Unreadable { reason: "not_ledger", detail };
-    let variant = record.headers.get_number(headers::VARIANT).unwrap_or(0);
-    let value = record.value.clone().ok_or_else(|| unreadable("the record has no value".to_owned()))?;
-    let record = LedgerRecord::decode(value).map_err(|e| unreadable(e.to_string()))?;
-    let Some(Entry::Terminal(terminal)) = record.entry else { return Ok(None) };
+/// Reads the end of a record. Returns `None` for one that answers no request.
+pub fn read_answer(variant: u32, terminal: &TerminalOutcome) -> Result<Option<Answered>, Unreadable> {
     let outcome = terminal.outcome();
     let ends = [Outcome::Unchanged, Outcome::FetchingFailed, Outcome::SourceGone, Outcome::DroppedDeleted];
     if !ends.contains(&outcome) {
@@ -38,7 +34,7 @@ pub fn read_answer(record: &Record) -> Result<Option<Answered>, Unreadable> {
     }
     // A report that was dropped before it was read has no id, and no request.
     let Ok(id) = <[u8; 16]>::try_from(terminal.report_id.as_ref()) else { return Ok(None) };
-    let tenant = TenantId::new(&terminal.tenant).map_err(|e| unreadable(e.to_string()))?;
+    let tenant = TenantId::new(&terminal.tenant).map_err(|e| not_ledger(e.to_string()))?;
     let answer = match keys::segment_named(&tenant, &terminal.segment) {
         _ if outcome == Outcome::Unchanged => RequestOutcome::Unchanged,
         _ if outcome == Outcome::FetchingFailed => RequestOutcome::FetchingFailed,
@@ -136,19 +132,7 @@ mod tests {
                 requested_at_micros,
                 ..TerminalOutcome::default()
             };
-            let told = LedgerRecord {
-                at_micros: 9,
-                entry: Some(Entry::Terminal(terminal)),
-                ..LedgerRecord::default()
-            };
-            read_answer(&Record {
-                at: RecordRef { topic: "unslide.ledger".into(), partition: 0, offset: 0 },
-                time_millis: None,
-                key: None,
-                value: Some(told.encode_to_vec().into()),
-                headers: Headers::new(),
-            })
-            .unwrap()
+            read_answer(0, &terminal).unwrap()
         };
         for (outcome, answer) in [
             (Outcome::Unchanged, RequestOutcome::Unchanged),

@@ -8,17 +8,20 @@ mod context;
 pub mod dead_letter;
 pub mod enriched;
 pub mod event;
+pub mod ledger;
 
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::feature::EventTopic;
 use std::sync::Arc;
 use time::OffsetDateTime;
-use unslide_model::{TenantId, timestamp};
+use unslide_model::{PROCESS_USE, TenantId, timestamp};
 use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_report::reader::ReportReaders;
+use unslide_runtime::resource_use::measure_cpu;
 use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::DeadLetter;
+use unslide_store::resource_uses::UseStatement;
 use unslide_stream::{Record, RecordRef, Signatures};
 
 /// Number of records that one job of the CPU pool reads.
@@ -55,6 +58,8 @@ pub enum Parsed {
     Report(Box<ReadReport>),
     /// An answer to a request.
     Answer(Answered),
+    /// What a symbolizer used.
+    Uses(UseStatement),
     /// A dead letter, and the request that ends with it.
     DeadLetter(Box<DeadLetter>, Option<Answered>),
     /// An event for a feature to store.
@@ -67,6 +72,23 @@ pub enum Parsed {
     Unreadable(Unreadable),
     /// The record cannot be stored, and the record itself is the cause.
     Failed(Failure),
+}
+
+impl Parsed {
+    /// Returns the tenant that the record is about, if it says so.
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Parsed::Report(report) => Some(&report.tenant),
+            Parsed::Event(event) => Some(&event.tenant),
+            Parsed::Answer(answer) => Some(&answer.tenant),
+            Parsed::DeadLetter(letter, _) => letter.tenant.as_ref(),
+            Parsed::Uses(_)
+            | Parsed::Deferred
+            | Parsed::Nothing
+            | Parsed::Unreadable(_)
+            | Parsed::Failed(_) => None,
+        }
+    }
 }
 
 /// A record that was read, with the result.
@@ -183,22 +205,22 @@ async fn read_alone(
 fn read_item(polled: &PolledRecord, reading: &Reading, read: ReadRecord) -> Item {
     let record = &polled.record;
     let Some(tenant) = &polled.deferred_for else {
-        return build_item(record, reading, read(record, reading));
+        let (parsed, used) = measure_cpu(|| read(record, reading));
+        let item = build_item(record, reading, parsed);
+        PROCESS_USE.add(item.tenant.as_ref(), used);
+        return item;
     };
     Item { tenant: Some(tenant.clone()), ..build_item(record, reading, Parsed::Deferred) }
 }
 
 fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
-    let tenant = match &parsed {
-        Parsed::Report(report) => Some(report.tenant.clone()),
-        Parsed::Event(event) => Some(event.tenant.clone()),
-        Parsed::Answer(answer) => Some(answer.tenant.clone()),
-        Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
+    let tenant = match parsed.tenant() {
+        Some(tenant) => Some(tenant.clone()),
         // Only symbolizers write the outputs. In a dead letter or an event the header is an unverified claim.
-        _ if matches!(reading.content, Content::Reports) => {
+        None if matches!(reading.content, Content::Reports) => {
             record.headers.get_text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
         }
-        _ => None,
+        None => None,
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);
     let traceparent = record.headers.get_text(headers::TRACEPARENT).filter(|_| reading.has_spans);
@@ -216,11 +238,7 @@ pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {
     match reading.content {
         Content::Reports => enriched::read_report(record, &reading.readers, &reading.limits, reading.now)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
-        Content::Ledger => match answers::read_answer(record) {
-            Ok(Some(answer)) => Parsed::Answer(answer),
-            Ok(None) => Parsed::Nothing,
-            Err(error) => Parsed::Unreadable(error),
-        },
+        Content::Ledger => ledger::read_entry(record).unwrap_or_else(Parsed::Unreadable),
         Content::Events(topic) => event::read_event(record, &reading.signatures, reading.now, topic)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Event(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(

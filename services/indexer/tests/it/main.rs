@@ -19,7 +19,8 @@ use unslide_model::{DebugId, Quality, ReportId};
 use unslide_proto::headers;
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{
-    LedgerRecord, Outcome, Resymbolicate, SegmentRef, TerminalOutcome, ledger_record::Entry,
+    LedgerRecord, Outcome, ResourceUse, ResourceUses, Resymbolicate, SegmentRef, TerminalOutcome,
+    ledger_record::Entry,
 };
 use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
@@ -311,6 +312,38 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
     running.wait_for_counter(r#"unslide_indexer_dead_letters_total{reason="constraint_violation""#, 1).await;
     running.wait_for_counter(r#"unslide_indexer_records_total{kind="reports""#, 19).await;
     running.stop().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_a_symbolizer_used_counts_once_though_the_ledger_is_read_again() {
+    let world = World::new().await;
+    let used =
+        ResourceUse { tenant: "acme".into(), cpu_micros: 700, kafka_bytes: 9, ..ResourceUse::default() };
+    let rest = ResourceUse { cpu_micros: 300, ..ResourceUse::default() };
+    let record = LedgerRecord {
+        lane: "uses".into(),
+        worker: "symbolizer-0".into(),
+        at_micros: unslide_model::Clock::now_micros(&unslide_model::SystemClock),
+        entry: Some(Entry::Uses(ResourceUses { uses: vec![used, rest] })),
+    };
+    let record = OutRecord::for_topic(world.topics().ledger, record.encode_to_vec());
+    // As a symbolizer does that did not hear that its statement arrived.
+    for _ in 0..2 {
+        world.producer.send_record(&record).await.unwrap();
+    }
+    let running = world.start();
+    world.wait_for_number("SELECT count(*) FROM resource_use_statements", 1).await;
+    world.wait_until_caught_up().await;
+    running.stop().await;
+    // What the indexer itself used is recorded, too, and no bytes of it are so few.
+    assert!(
+        world.number("SELECT sum(cpu_micros)::bigint FROM resource_uses WHERE tenant = 'acme'").await >= 700
+    );
+    assert!(
+        world.number("SELECT sum(cpu_micros)::bigint FROM resource_uses WHERE tenant = 'acme'").await < 1_400
+    );
+    assert!(world.number("SELECT sum(cpu_micros)::bigint FROM shared_resource_uses").await > 300);
     world.end().await;
 }
 

@@ -1,10 +1,11 @@
 //! Ledger entries for transactions, so that an audit need not read bodies.
 
 use std::collections::BTreeMap;
+use unslide_model::{ResourceUses, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{
-    BatchAccount, LedgerRecord, Outcome, OutcomeCount, PartitionBatch, TerminalOutcome,
+    self, BatchAccount, LedgerRecord, Outcome, OutcomeCount, PartitionBatch, TerminalOutcome,
 };
 use unslide_stream::OutRecord;
 use unslide_stream::lane::Done;
@@ -59,6 +60,19 @@ impl Ledger {
     /// Returns the entry for the end of a record or request that leaves no other message.
     pub fn build_terminal(&self, end: TerminalOutcome, at_micros: i64) -> OutRecord {
         self.build_record(Entry::Terminal(end), at_micros)
+    }
+
+    /// Returns the entry that says what the worker used.
+    pub fn build_uses(&self, uses: &ResourceUses, at_micros: i64) -> OutRecord {
+        let uses = uses.iter().map(|(tenant, used)| report::ResourceUse {
+            tenant: tenant.as_ref().map(TenantId::to_string).unwrap_or_default(),
+            cpu_micros: used.cpu_micros,
+            kafka_bytes: used.kafka_bytes,
+            object_requests: used.object_requests,
+            object_bytes: used.object_bytes,
+            stored: used.stored,
+        });
+        self.build_record(Entry::Uses(report::ResourceUses { uses: uses.collect() }), at_micros)
     }
 
     fn build_record(&self, entry: Entry, at_micros: i64) -> OutRecord {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 50] = [
+const WORDS: [(&str, &str); 51] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -31,6 +31,7 @@ const WORDS: [(&str, &str); 50] = [
     ("health", "metric_hours"),
     ("health", "metric payload"),
     ("health", "metricpayload"),
+    ("costs", "unslide_costs"),
     ("ingest", "unslide_ingest"),
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),

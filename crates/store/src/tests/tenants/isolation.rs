@@ -97,6 +97,8 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 'shop', '', now(), false, 'none', now());
      INSERT INTO app_ends (tenant, app, version, day, foreground, cause, ends)
      VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1);
+     INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)
+     VALUES ('acme', now()::date, 1, 1, 1, 1, 1);
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
      INSERT INTO testflight_apps (tenant, app) VALUES ('acme', 'shop');
@@ -292,6 +294,9 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_alert_recipient",
         "a link arrives before its tenant is known: one row by the hash of 256 random bits",
     ),
+    ("unslide_resource_uses", "operators see what each tenant used by day: slugs and amounts"),
+    ("unslide_resource_use_sums", "operators see what each tenant used: slugs and amounts"),
+    ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),

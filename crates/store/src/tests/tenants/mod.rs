@@ -7,4 +7,5 @@ pub mod isolation;
 mod key_proofs;
 pub mod ownership;
 mod plans;
+mod resource_uses;
 mod statistics;

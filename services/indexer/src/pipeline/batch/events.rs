@@ -41,6 +41,8 @@ impl BatchWriter {
             EventsKept::Deleted => vec![EventOutcome::Deleted; events.len()],
             EventsKept::Nothing => Vec::new(),
         };
+        let new = outcomes.iter().filter(|outcome| **outcome == EventOutcome::New).count();
+        tally.new.push((tenant.clone(), new as u64));
         tally.events.extend(outcomes.into_iter().map(|outcome| (topic.kind, outcome)));
         Ok(())
     }

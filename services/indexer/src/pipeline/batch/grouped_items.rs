@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
 use unslide_store::dead_letters::DeadLetter;
 use unslide_store::deferred::DeferredRange;
+use unslide_store::resource_uses::UseStatement;
 use unslide_stream::RecordRef;
 
 /// Items of a batch, grouped by how they are stored.
@@ -19,6 +20,8 @@ pub(super) struct GroupedItems<'i> {
     pub(super) events: BTreeMap<(&'static str, &'i TenantId), Vec<(&'i Item, &'i ReadEvent)>>,
     /// Sorted by tenant and report.
     pub(super) answers: BTreeSet<&'i Answered>,
+    /// What symbolizers used.
+    pub(super) uses: Vec<&'i UseStatement>,
     pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) unreadable: Vec<(&'i Item, Unreadable)>,
     pub(super) failed: Vec<(&'i Item, &'i Failure)>,
@@ -33,6 +36,7 @@ impl<'i> GroupedItems<'i> {
             arrivals: BTreeMap::new(),
             events: BTreeMap::new(),
             answers: BTreeSet::new(),
+            uses: Vec::new(),
             dead_letters: Vec::new(),
             unreadable: Vec::new(),
             failed: Vec::new(),
@@ -59,6 +63,7 @@ impl<'i> GroupedItems<'i> {
                     }
                     grouped.dead_letters.push(letter);
                 }
+                Parsed::Uses(statement) => grouped.uses.push(statement),
                 Parsed::Deferred => grouped.defer_item(item, positions),
                 Parsed::Nothing => {}
                 Parsed::Unreadable(why) => grouped.unreadable.push((item, why.clone())),
