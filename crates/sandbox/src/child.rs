@@ -338,11 +338,15 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("task"), task).unwrap();
             let (_run, stop) = watch::channel(false);
+            let program = program.clone().for_tenant(TenantId::new("acme").ok());
             let ended = runtime.block_on(program.run(folder.path(), stop, ())).unwrap();
             (ended, folder.path().join("answer").exists())
         };
         assert_eq!(end("memory"), (Ended::LimitReached(Limit::Memory), false));
+        PROCESS_USE.take();
         assert_eq!(end("cpu"), (Ended::LimitReached(Limit::Cpu), false));
+        let used = PROCESS_USE.take()[&TenantId::new("acme").ok()];
+        assert!((900_000..3_000_000).contains(&used.cpu_micros), "it had a second: {used:?}");
         assert_eq!(end("file"), (Ended::LimitReached(Limit::FileSize), false));
         assert!(matches!(end("kill"), (Ended::Interrupted(_), false)));
         // A descriptor as a library in C may leave it: not closed when another program starts.

@@ -243,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_a_record_are_those_of_the_tenant_in_its_header_or_key() {
+        let key = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+        charge_bytes(key("acme/1").as_ref(), &Headers::new(), 10);
+        charge_bytes(key("umbrella/1").as_ref(), &Headers::new().with(headers::TENANT, "acme"), 5);
+        for other in [None, key("symbolizer-0"), key("/1"), key("No Slug/1")] {
+            charge_bytes(other.as_ref(), &Headers::new(), 1);
+        }
+        let used: Vec<_> =
+            PROCESS_USE.take().into_iter().map(|(tenant, used)| (tenant, used.kafka_bytes)).collect();
+        assert_eq!(used, [(None, 4), (Some(TenantId::new("acme").unwrap()), 15)]);
+    }
+
+    #[test]
     fn a_header_that_is_not_text_reads_as_none() {
         let headers = Headers::new().with("tenant", Bytes::from_static(&[0xFF]));
         assert_eq!(headers.get_text("tenant"), None);

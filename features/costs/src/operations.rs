@@ -12,7 +12,7 @@ use unslide_api::feature::operation::{
     position_by_number, problems,
 };
 use unslide_api::feature::site::Operator;
-use unslide_model::{ResourceUse, TenantId};
+use unslide_model::TenantId;
 use unslide_store::resource_uses::{DailyUse, UsesFilter, list_daily_uses};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -91,16 +91,7 @@ async fn list_costs(
     let after = page.read_cursor(list, read_position)?;
     let limit = page.check_limit()?;
     let found = list_daily_uses(&storage.store, &filter, after.as_ref(), limit + 1).await?;
-    let costs = found.into_iter().map(|used| {
-        let amounts = ResourceUse {
-            cpu_micros: used.cpu_micros,
-            kafka_bytes: used.kafka_bytes,
-            object_requests: used.object_requests,
-            object_bytes: used.object_bytes,
-            stored: used.stored,
-        };
-        DailyCost { price: prices.price(&amounts), used }
-    });
+    let costs = found.into_iter().map(|used| DailyCost { price: prices.price(&used.amounts()), used });
     Ok(Json(Page::from_rows(costs.collect(), limit, list, |last: &DailyCost| {
         let tenant = last.used.tenant.as_ref().map_or(REST, TenantId::as_str);
         position_by_number(i64::from(last.used.day.to_julian_day()), tenant)

@@ -56,7 +56,7 @@ impl CostRow {
             (None, SumKind::Rest) => "not attributed".to_owned(),
             (None, _) => counted(sum.tenants, "other tenant", "other tenants"),
         };
-        CostRow::named(name, sum.tenant.is_some(), amounts(sum), total, prices)
+        CostRow::named(name, sum.tenant.is_some(), sum.amounts(), total, prices)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a share")]
@@ -82,16 +82,6 @@ impl CostRow {
     }
 }
 
-fn amounts(sum: &UseSum) -> ResourceUse {
-    ResourceUse {
-        cpu_micros: sum.cpu_micros,
-        kafka_bytes: sum.kafka_bytes,
-        object_requests: sum.object_requests,
-        object_bytes: sum.object_bytes,
-        stored: sum.stored,
-    }
-}
-
 async fn show_costs(
     State(storage): State<Arc<Storage>>,
     Extension(prices): Extension<Arc<Prices>>,
@@ -110,7 +100,7 @@ async fn show_costs(
     let from = to.saturating_sub(Duration::days(days - 1));
     let sums = sum_uses(&storage.store, from, to, MOST_ROWS).await?;
     let mut total = ResourceUse::default();
-    sums.iter().for_each(|sum| total += amounts(sum));
+    sums.iter().for_each(|sum| total += sum.amounts());
     let mut rows: Vec<CostRow> = sums.iter().map(|sum| CostRow::new(sum, &total, &prices)).collect();
     if !rows.is_empty() {
         rows.push(CostRow::named("all".to_owned(), false, total, &total, &prices));

@@ -162,6 +162,33 @@ impl RequestGate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "testkit")]
+    use {unslide_model::Owner, uuid::Uuid};
+
+    #[cfg(feature = "testkit")]
+    #[tokio::test]
+    async fn requests_and_bytes_are_those_of_the_tenant_in_the_key() {
+        use super::super::Put;
+        use crate::keys;
+        let (store, _) = ObjectStore::memory();
+        let tenant = TenantId::new("acme").unwrap();
+        let own = keys::for_upload::<Uuid>(Owner::Tenant(tenant.clone()).own(Uuid::nil()));
+        let system = keys::for_upload::<Uuid>(Owner::System.own(Uuid::nil()));
+        for key in [&own, &system] {
+            store.put(key, bytes::Bytes::from_static(b"12345"), &Put::default()).await.unwrap();
+        }
+        store.get(&own, 100).await.unwrap().unwrap();
+        store.head(&own).await.unwrap().unwrap();
+        let used = |object_requests, object_bytes| ResourceUse {
+            object_requests,
+            object_bytes,
+            ..ResourceUse::default()
+        };
+        assert_eq!(
+            PROCESS_USE.take().into_iter().collect::<Vec<_>>(),
+            [(None, used(1, 5)), (Some(tenant), used(3, 10))]
+        );
+    }
 
     #[test]
     fn an_outage_begins_and_ends_once_however_many_requests_fail() {

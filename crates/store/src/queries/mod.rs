@@ -16,4 +16,4 @@ pub mod versions;
 mod dates {
     time::serde::format_description!(pub(in super::super) day, Date, "[year]-[month]-[day]");
 }
-use dates::day;
+pub(crate) use dates::day;

@@ -2,11 +2,12 @@
 
 use crate::column::{Nullable, TenantColumn, U64, words};
 use crate::number::to_row32;
+use crate::queries::day;
 use crate::{BatchTx, Result, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 use time::{Date, Duration, OffsetDateTime};
-use unslide_model::{ResourceUses, TenantId};
+use unslide_model::{ResourceUse, ResourceUses, TenantId};
 use utoipa::ToSchema;
 
 /// How long a day is kept.
@@ -32,6 +33,7 @@ pub struct DailyUse {
     pub tenant: Option<TenantId>,
     /// The day (UTC).
     #[schema(value_type = String, format = Date)]
+    #[serde(with = "day")]
     pub day: Date,
     /// CPU time of all processes in microseconds.
     pub cpu_micros: u64,
@@ -44,6 +46,27 @@ pub struct DailyUse {
     /// Reports and events that were stored.
     pub stored: u64,
 }
+
+/// The amounts of a row.
+macro_rules! amounts {
+    ($row:ident) => {
+        impl $row {
+            /// Returns the amounts.
+            #[must_use]
+            pub fn amounts(&self) -> ResourceUse {
+                ResourceUse {
+                    cpu_micros: self.cpu_micros,
+                    kafka_bytes: self.kafka_bytes,
+                    object_requests: self.object_requests,
+                    object_bytes: self.object_bytes,
+                    stored: self.stored,
+                }
+            }
+        }
+    };
+}
+amounts!(DailyUse);
+amounts!(UseSum);
 
 /// Adds what this process used.
 pub async fn add_uses(store: Store, uses: ResourceUses) -> Result<()> {
