@@ -16,15 +16,21 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for the last uses when the process stops.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The beginning of the names of threads of Kafka's clients.
+const KAFKA_THREADS: &str = "rdk:";
+
 /// The CPU time that was handed on.
 struct HandedOn {
     /// Of tenants.
     attributed_micros: u64,
+    /// Of the threads of Kafka's clients, as a part of both.
+    kafka_micros: u64,
     /// The rest.
     shared_micros: u64,
 }
 
-static HANDED_ON: Mutex<HandedOn> = Mutex::new(HandedOn { attributed_micros: 0, shared_micros: 0 });
+static HANDED_ON: Mutex<HandedOn> =
+    Mutex::new(HandedOn { attributed_micros: 0, kafka_micros: 0, shared_micros: 0 });
 
 /// Runs a function on this thread, and returns its result with the CPU time that it took.
 pub fn measure_cpu<T>(work: impl FnOnce() -> T) -> (T, ResourceUse) {
@@ -90,16 +96,29 @@ fn log_failure(error: &impl Display) {
     tracing::warn!(%error, "what tenants used could not be recorded: it is tried again with the next uses");
 }
 
-/// Takes what was used since the last call. CPU time of the process and its children that is no tenant's counts as shared.
+/// Takes what was used since the last call. CPU time of Kafka's clients, which compress and check what they send and receive, counts
+/// for tenants by their bytes. Other CPU time of the process and its children that is no tenant's counts as shared.
 fn take_process_use() -> ResourceUses {
     let mut handed_on = HANDED_ON.lock();
     let mut uses = PROCESS_USE.take();
+    let kafka = read_thread_micros(KAFKA_THREADS);
+    share_by_bytes(&mut uses, kafka.saturating_sub(handed_on.kafka_micros));
+    handed_on.kafka_micros = kafka;
     handed_on.attributed_micros += uses.values().map(|used| used.cpu_micros).sum::<u64>();
     let total = micros(read_clock(ClockId::CLOCK_PROCESS_CPUTIME_ID)) + read_children_micros();
     let shared = total.saturating_sub(handed_on.attributed_micros + handed_on.shared_micros);
     handed_on.shared_micros += shared;
     uses.entry(None).or_default().cpu_micros += shared;
     uses
+}
+
+/// Adds CPU time to each use by its part of the bytes of Kafka.
+fn share_by_bytes(uses: &mut ResourceUses, micros: u64) {
+    let total: u128 = uses.values().map(|used| u128::from(used.kafka_bytes)).sum();
+    for used in uses.values_mut() {
+        let part = (u128::from(micros) * u128::from(used.kafka_bytes)).checked_div(total);
+        used.cpu_micros += part.and_then(|part| u64::try_from(part).ok()).unwrap_or(0);
+    }
 }
 
 fn cpu_use(time: Duration) -> ResourceUse {
@@ -115,6 +134,23 @@ fn read_clock(clock: ClockId) -> Duration {
     clock_gettime(clock).map(Duration::from).unwrap_or_default()
 }
 
+/// Returns the CPU time of the threads with names that begin like this; 0 where the system does not say.
+#[cfg(target_os = "linux")]
+fn read_thread_micros(name: &str) -> u64 {
+    let Ok(threads) = procfs::process::Process::myself().and_then(|process| process.tasks()) else {
+        return 0;
+    };
+    let stats = threads.flatten().filter_map(|thread| thread.stat().ok());
+    let ticks: u64 =
+        stats.filter(|stat| stat.comm.starts_with(name)).map(|stat| stat.utime + stat.stime).sum();
+    ticks * 1_000_000 / procfs::ticks_per_second()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_thread_micros(_: &str) -> u64 {
+    0
+}
+
 /// Returns the CPU time of child processes that have ended.
 fn read_children_micros() -> u64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return 0 };
@@ -128,6 +164,35 @@ mod tests {
 
     fn burn() {
         while read_clock(ClockId::CLOCK_THREAD_CPUTIME_ID).as_micros() % 1_000 < 999 {}
+    }
+
+    #[test]
+    fn the_time_of_clients_of_kafka_is_shared_by_bytes() {
+        let bytes = |kafka_bytes| ResourceUse { kafka_bytes, ..ResourceUse::default() };
+        let tenant = TenantId::new("acme").ok();
+        let mut uses = ResourceUses::from([(None, bytes(1)), (tenant.clone(), bytes(3))]);
+        share_by_bytes(&mut uses, 1_000);
+        assert_eq!((uses[&None].cpu_micros, uses[&tenant].cpu_micros), (250, 750));
+        let mut idle = ResourceUses::from([(None, bytes(0))]);
+        share_by_bytes(&mut idle, 1_000);
+        assert_eq!(idle[&None].cpu_micros, 0, "it counts with the rest of the process");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_time_of_a_thread_is_found_by_its_name() {
+        let busy = std::thread::Builder::new().name("rdk:test".to_owned());
+        let (send, stop) = std::sync::mpsc::channel::<()>();
+        let busy = busy.spawn(move || {
+            while read_clock(ClockId::CLOCK_THREAD_CPUTIME_ID) < Duration::from_millis(30) {}
+            stop.recv().unwrap_err();
+        });
+        while read_thread_micros(KAFKA_THREADS) == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(read_thread_micros("no such thread"), 0);
+        drop(send);
+        busy.unwrap().join().unwrap();
     }
 
     #[tokio::test]
