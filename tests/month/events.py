@@ -5,7 +5,7 @@ from typing import Callable
 
 from faults import (bad_object_storage, broker_away, database_failover, flood, full_builder_disks, full_database_disk, killed_services,
                     silent_database)
-from operations import back_up, restart, restore, rolling_update
+from operations import back_up, restart, restore, rolling_update, upgrade
 from people import people_change_groups, people_join, people_leave
 from privacy import delete_tenant, erase_person, leaked_key, limit_retention
 from rotation import rotate_secrets
@@ -31,6 +31,8 @@ class Event:
         return self.run.__name__.replace("_", " ")
 
 
+# With `--upgrade-from` only.
+UPGRADE = Event(upgrade, 1, 1, may=STARTS | LASTING)
 EVENTS = [
     Event(first_releases, 0, 0, may=STARTS),
     Event(limit_retention, 0, 0),
@@ -41,6 +43,8 @@ EVENTS = [
     Event(silent_database, 9, 2, must=AWAY, may=STARTS | LASTING),
     Event(uploads_of_clients, 10, 2),
     Event(people_change_groups, 11, 2),
+    # Before the backup, and after it.
+    Event(erase_person, 11, None),
     Event(back_up, 12, 2),
     Event(fixed_release, 12, 3),
     Event(bad_object_storage, 13, 3, must=AWAY, may={"UnslideSymbolsCanNotBeFetched", "UnslideObjectsRefused", "UnslideNotReady"} | LASTING),

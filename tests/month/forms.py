@@ -1,4 +1,4 @@
-"""Reports in other forms than KSCrash's: Apple's logs, MetricKit's documents and errors of JavaScript, each of a build of the month."""
+"""Reports in other forms than KSCrash 2's, each of a build of the month: KSCrash 3.0's, Apple's logs, MetricKit's documents, errors of JavaScript."""
 
 import json
 import random
@@ -116,3 +116,28 @@ def javascript(build: Build, seed: random.Random, at: datetime, person: str) -> 
     report["crash"]["error"] = {"type": "user", "reason": "undefined is not an object (evaluating 'oven.timer.start')",
                                 "user_reported": {"name": "TypeError", "language": "react-native", "backtrace": frames}}
     return report
+
+
+def kscrash_3(build: Build, seed: random.Random, at: datetime, person: str) -> dict:
+    """Returns a crash that names its run. Each frame names its image, and the list of images is empty."""
+    report = reports.crash(build, seed, at, person)
+    images = {image["image_addr"]: image["uuid"] for image in report["binary_images"]}
+    report["report"] |= {"run_id": new_id(seed), "version": "3.9.0", "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+    report["binary_images"] = []
+    for thread in report["crash"]["threads"]:
+        for frame in thread.get("backtrace", {}).get("contents", []):
+            if frame.get("object_addr") in images:
+                frame["object_uuid"] = images[frame["object_addr"]]
+    return report
+
+
+def run_summary(build: Build, report: dict, at: datetime, person: str) -> dict:
+    """Returns the summary of the run in which the report's crash was."""
+    millis = int(at.timestamp() * 1000)
+    return {
+        "schema_version": 1, "sdk_version": "3.0.0", "run_id": report["report"]["run_id"], "device_id": f"i-{build.app}-{person}", "user_id": person,
+        "started_at_ms": millis - 60_000, "ended_at_ms": millis, "is_being_debugged": False,
+        "outcome": {"termination_reason": "crash", "user_perceptible": True}, "durations_ms": {"active": 50_000, "background": 10_000},
+        "app": {"bundle_id": build.app, "version": build.number, "short_version": build.version, "host_kind": "app", "build_type": "app store"},
+        "os": {"name": "iOS", "version": "27.0", "build": "24A335"}, "device": {"model": "iPhone18,1"},
+    }

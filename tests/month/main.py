@@ -16,7 +16,8 @@ import people
 import plants
 import senders
 from clock import Clock
-from events import EVENTS
+from costs import Costs
+from events import EVENTS, UPGRADE
 from monitor import LockWatcher, Logs, Prometheus
 from promises import PROMISES
 from servers import TOP, Failed, own_folder
@@ -40,7 +41,7 @@ class Month(World):
         self.product.next_program = program if arguments.upgrade_from else None
         self.prometheus = Prometheus(folder, self.product.admin_ports)
         self.logs = Logs(folder)
-        self.promises, self.memory = [], []
+        self.promises, self.memory, self.costs = [], [], Costs(self)
         self.must_fire, self.may_fire, self.may_last = set(), set(), set()
 
     def begin(self):
@@ -72,12 +73,14 @@ class Month(World):
             if broken:
                 print(f"day {self.day}: BROKEN: {name}: {broken}", flush=True)
         self.memory.append(self.product.memory())
+        self.costs.note()
 
     def events(self):
-        """Returns the events of the day."""
+        """Returns the events of the day. An older program is updated first, so that the newer one lives with what it left."""
+        upgrade = [UPGRADE] if self.day == UPGRADE.day and self.product.next_program else []
         if self.only and self.day:
-            return [event for event in EVENTS if event.run.__name__ in self.only]
-        return [event for event in EVENTS if (event.day if self.is_whole else event.short_day) == self.day]
+            return upgrade + [event for event in EVENTS if event.run.__name__ in self.only]
+        return upgrade + [event for event in EVENTS if (event.day if self.is_whole else event.short_day) == self.day]
 
     def run(self):
         for self.day in range(self.days):
@@ -105,6 +108,7 @@ class Month(World):
             for name in self.memory[-1]:
                 lines = " | ".join(str(self.logs.levels[name, level]) for level in ("ERROR", "WARN", "INFO"))
                 print(f"| {name} | {self.memory[1].get(name, 0) // 1024} | {self.memory[-1][name] // 1024} | {lines} |")
+        self.costs.print_table()
 
 
 def find_program(text: str) -> Path:

@@ -102,14 +102,17 @@ def delete_files_without_row(month, old: set[Path]):
 
 
 def rolling_update(month):
-    """Each service is replaced while reports come. With `--upgrade-from` all began with that program, and this one's migrations come first."""
-    product = month.product
-    if product.next_program:
-        product.program = product.install(product.next_program, "unslide-next")
-        product.next_program = None
+    """Each service is replaced by the same program while reports come."""
     with Load(month):
-        product.run("migrate", "--topics")
+        month.product.run("migrate", "--topics")
         replace_services(month)
+
+
+def upgrade(month):
+    """The older program with which all began is replaced by this one, service by service, while reports come. Its migrations come first."""
+    product = month.product
+    product.program, product.next_program = product.install(product.next_program, "unslide-next"), None
+    rolling_update(month)
 
 
 def replace_services(month):

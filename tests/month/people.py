@@ -18,10 +18,13 @@ SLUG = "north"
 TRIAGER, LEAD = "crash-team", "leads"
 
 
+def cache() -> Path:
+    return Path(os.environ.get("UNSLIDE_CACHE", Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "unslide"))
+
+
 def home() -> Path | None:
     """Returns Keycloak's folder, which scripts/check-keycloak fetches."""
-    cache = Path(os.environ.get("UNSLIDE_CACHE", Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "unslide"))
-    wanted = [Path(os.environ["KEYCLOAK_HOME"])] if "KEYCLOAK_HOME" in os.environ else sorted(cache.glob("keycloak-[0-9]*"), reverse=True)
+    wanted = [Path(os.environ["KEYCLOAK_HOME"])] if "KEYCLOAK_HOME" in os.environ else sorted(cache().glob("keycloak-[0-9]*"), reverse=True)
     return next((folder for folder in wanted if (folder / "bin/kc.sh").exists()), None)
 
 

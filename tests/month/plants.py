@@ -33,6 +33,21 @@ def doubled_count(month):
     month.product.sql(f"UPDATE app_days SET reports = reports - 1 WHERE (tenant, app, version, day) = ('{tenant}', '{app}', '{version}', '{day}')")
 
 
+@contextmanager
+def doubled_on_page(month):
+    """The console's page of versions counts a report twice."""
+    with doubled_count(month):
+        yield
+
+
+@contextmanager
+def growing_process(month):
+    """A process is as large as it is, and was much smaller on the second day."""
+    memory, month.memory = month.memory, [{}, dict.fromkeys(month.product.memory(), 1)]
+    yield
+    month.memory = memory
+
+
 def marker(month):
     tenant = month.tenants["north"]
     if not tenant.erased:
@@ -172,7 +187,7 @@ def false_alert(month):
 # The promise that each breaks.
 PLANTS = {
     lost_record: promises.stored_once, doubled_count: promises.figures_agree,
-    marker_in_table: promises.nothing_of_the_erased, marker_in_log: promises.nothing_of_the_erased,
+    doubled_on_page: promises.pages_are_right, growing_process: promises.memory_is_level, marker_in_table: promises.nothing_of_the_erased, marker_in_log: promises.nothing_of_the_erased,
     marker_in_object: promises.nothing_of_the_erased, migration_that_locks: promises.nothing_blocked,
     report_beyond_retention: promises.retention_holds, person_who_signs_in: promises.who_left_is_out,
     ended_service: promises.nothing_ended, lost_object: promises.servers_agree,

@@ -1,14 +1,22 @@
 """What has to hold each day. A promise returns None, or says how it is broken."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
+from collections import Counter
 
 import people
 from events import LASTING
+from servers import TOP, WAIT_SECONDS
 from world import PEOPLE
 
 # The servers are away for a minute at most on a day.
 LOG_LINES = 100
+# Resident memory beside that of the second day: more is a leak.
+MEMORY_FACTOR, MEMORY_KILOBYTES = 1.5, 50_000
+CONSOLE_TOOLS = people.cache() / "tools/console"
 
 
 def retention_holds(month):
@@ -36,20 +44,57 @@ def stored_once(month):
 
 
 def figures_agree(month):
-    """The counts of versions and of groups equal what was sent."""
+    """The counts of versions, groups and sessions equal what was sent, also as CSV."""
     for tenant in month.tenants.values():
         for app in month.apps[tenant.slug]:
-            sent = [one for one in tenant.reports.values() if one["app"] == app]
-            versions = {one["version"]: one["reports"] for one in tenant.pages(f"/v1/apps/{app}/versions") if one["reports"]}
-            expected = {}
-            for one in sent:
-                expected[one["version"]] = expected.get(one["version"], 0) + 1
-            if versions != expected:
-                return f"{app}: the page says {versions}, sent were {expected}"
-            counted = sum(one["reports"] for one in tenant.pages(f"/v1/groups?app={app}"))
-            if counted != len(sent):
-                return f"{app}: its groups count {counted} reports, sent were {len(sent)}"
+            expected = sent_by_version(tenant, app)
+            lists = {"list": tenant.pages(f"/v1/apps/{app}/versions"), "CSV": tenant.rows(f"/v1/apps/{app}/versions")}
+            for form, rows in lists.items():
+                versions = {one["version"]: int(one["reports"]) for one in rows if int(one["reports"])}
+                if versions != expected:
+                    return f"{app}: the {form} says {versions}, sent were {expected}"
+            groups = {"groups count": tenant.pages(f"/v1/groups?app={app}"), "groups as CSV count": tenant.rows(f"/v1/groups?app={app}")}
+            for what, rows in groups.items():
+                counted = sum(int(one["reports"]) for one in rows)
+                if counted != expected.total():
+                    return f"{app}: its {what} {counted} reports, sent were {expected.total()}"
+            sessions, sent = tenant.counted_sessions(app), tenant.sessions.get(app, [0, 0])
+            if sessions != sent:
+                return f"{app}: {sessions} sessions and crashed ones are counted, sent were {sent}"
     return None
+
+
+def sent_by_version(tenant, app) -> Counter:
+    return Counter(one["version"] for one in tenant.reports.values() if one["app"] == app)
+
+
+def pages_are_right(month):
+    """The console's pages say what was sent, without an error or a fault of accessibility."""
+    if not (CONSOLE_TOOLS / "node_modules").is_dir() or not shutil.which(os.environ.get("UNSLIDE_CHROMIUM", "chromium")):
+        return None
+    # Those of another tenant each day: a browser takes seconds for each.
+    tenants = list(month.tenants.values())
+    tenant = tenants[month.day % len(tenants)]
+    ran = subprocess.run(["node", TOP / "tests/month/console.mjs", CONSOLE_TOOLS, tenant.base, tenant.key, *month.apps[tenant.slug]],
+                         capture_output=True, text=True, timeout=WAIT_SECONDS)
+    if ran.returncode != 0:
+        return f"the visit ended with {ran.returncode}: {ran.stderr[-400:]}"
+    found = json.loads(ran.stdout)
+    wrong = found["wrong"]
+    for app, reports in found["reports"].items():
+        if reports != (expected := sent_by_version(tenant, app)):
+            wrong.append(f"{app}: the page says {reports}, sent were {dict(expected)}")
+    return "; ".join(wrong[:5]) or None
+
+
+def memory_is_level(month):
+    """No process has grown by half since the second day."""
+    if len(month.memory) < 2:
+        return None
+    before = month.memory[1]
+    grown = [f"{name}: {kilobytes} kB, was {before[name]}" for name, kilobytes in month.product.memory().items()
+             if kilobytes > before.get(name, kilobytes) * MEMORY_FACTOR + MEMORY_KILOBYTES]
+    return "; ".join(grown) or None
 
 
 def audited(month):
@@ -127,4 +172,5 @@ def alerts_fit(month):
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
-            [retention_holds, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree, nothing_blocked, logs_are_short, alerts_fit]}
+            [retention_holds, stored_once, figures_agree, pages_are_right, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree,
+             nothing_blocked, logs_are_short, memory_is_level, alerts_fit]}

@@ -53,12 +53,20 @@ def late_dsyms(month):
     """The forgotten symbols come: each report that waited is published again, a crash once."""
     tenant = month.tenants["north"]
     late = [month.builds[app][-1] for app in month.apps["north"]]
+    wanted = {id for build in late for id in (build.debug_id.lower(), build.bundle_id())}
+
+    def missing():
+        return {one["debug_id"].lower() for app in month.apps["north"] for one in tenant.pages(f"/v1/missing-symbols?app={app}")} & wanted
+    # The dSYM of another build under the name of this one names none of its images.
+    build = late[0]
+    started = tenant.request("POST", f"/v1/symbols?name={build.app}-{build.version}", raw=month.builds[build.app][0].dsym())
+    wait_built(tenant, started["id"], "the dSYM of another build")
+    if build.debug_id.lower() not in missing():
+        raise Failed("a report no longer waits for its dSYM, though only that of another build came")
     # A second time changes nothing.
     for build in late * 2:
         upload(month, tenant, build)
-    wanted = {id for build in late for id in (build.debug_id.lower(), build.bundle_id())}
-    month.wait_until("no report waits for the symbols of 1.1", lambda: not any(
-        one["debug_id"].lower() in wanted for app in month.apps["north"] for one in tenant.pages(f"/v1/missing-symbols?app={app}")))
+    month.wait_until("no report waits for the symbols of 1.1", lambda: not missing())
     waited = [(id, one["kind"]) for id, one in tenant.reports.items() if one["version"] == "1.1"]
 
     def is_right(id, kind):

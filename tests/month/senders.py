@@ -104,9 +104,20 @@ def send_sessions(month, tenant, build):
         sessions.append(reports.session(build, month.seed, at, person, crashed=True))
         sessions.extend(reports.session(build, month.seed, at, person, crashed=False) for _ in range(3))
     tenant.request("POST", "/v1/sessions", body=sessions)
+    tenant.sent_sessions(build.app, len(sessions), len(sessions) // 4)
 
 
-WAYS = [send_batch, send_lines, send_as_app, send_form, send_javascript, send_by_gateway, send_logs, send_metrickit, send_sessions]
+def send_kscrash_3(month, tenant, build):
+    """Sends a report of KSCrash 3.0 and the summary of its run."""
+    person, at = month.seed.choice(month.people(tenant)), moment(month)
+    report = forms.kscrash_3(build, month.seed, at, person)
+    note(month, tenant, build, report["report"]["id"], person, "kscrash 3")
+    tenant.send_as_app(json.dumps(report).encode())
+    tenant.send_as_app(json.dumps(forms.run_summary(build, report, at, person)).encode(), below="/runs")
+    tenant.sent_sessions(build.app, 1, 1)
+
+
+WAYS = [send_batch, send_lines, send_as_app, send_form, send_javascript, send_by_gateway, send_logs, send_metrickit, send_sessions, send_kscrash_3]
 
 
 def send_day(month):

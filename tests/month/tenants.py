@@ -1,5 +1,6 @@
 """A tenant with the key that may do everything, and what it was sent."""
 
+import csv
 import json
 import time
 import urllib.error
@@ -30,7 +31,11 @@ class Tenant:
         self.slug, self.base, self.key = slug, base, ""
         # By report id: app, version, person, kind, day.
         self.reports: dict[str, dict] = {}
+        # By app: all sessions, and those that crashed.
+        self.sessions: dict[str, list[int]] = {}
         self.erased: set[str] = set()
+        # Seconds that requests of apps took, since the last question.
+        self.seconds: list[float] = []
         self.public_key = self.other_public_key = None
 
     def request(self, method: str, path: str, body=None, raw: bytes | None = None):
@@ -45,10 +50,32 @@ class Tenant:
         request = urllib.request.Request(f"{self.base}/v1/reports/{id}", headers={"authorization": f"Bearer {self.key}"}, method="GET")
         return int(send(request)[1]["x-report-revision"])
 
-    def send_as_app(self, body: bytes, content_type="application/json", key=None):
-        """Sends reports as an app does, with a public key in the path."""
-        path = f"{self.base}/i/{key or self.public_key}"
-        return send(urllib.request.Request(path, data=body, headers={"content-type": content_type, "accept": "application/json"}, method="POST"))
+    def send_as_app(self, body: bytes, content_type="application/json", key=None, below=""):
+        """Sends reports, or what is sent below their address, as an app does, with a public key in the path."""
+        path, began = f"{self.base}/i/{key or self.public_key}{below}", time.monotonic()
+        answer = send(urllib.request.Request(path, data=body, headers={"content-type": content_type, "accept": "application/json"}, method="POST"))
+        self.seconds.append(time.monotonic() - began)
+        return answer
+
+    def sent_sessions(self, app: str, count: int, crashed: int):
+        before = self.sessions.setdefault(app, [0, 0])
+        self.sessions[app] = [before[0] + count, before[1] + crashed]
+
+    def counted_sessions(self, app: str) -> list[int]:
+        """Returns all sessions of an app that are counted, and those that crashed."""
+        try:
+            period = self.request("GET", f"/v1/apps/{app}/health?days=60")["period"]
+        except Failed as error:
+            if "404" not in str(error):
+                raise
+            return [0, 0]
+        return [period["sessions"], period["crashed_sessions"]]
+
+    def rows(self, path: str) -> list[dict[str, str]]:
+        """Returns a list as CSV."""
+        headers = {"authorization": f"Bearer {self.key}", "accept": "text/csv"}
+        content, _ = send(urllib.request.Request(self.base + path, headers=headers))
+        return list(csv.DictReader(content.decode().splitlines()))
 
     def listed(self) -> set[str]:
         return {one["id"] for one in self.pages("/v1/reports")}

@@ -56,9 +56,11 @@ class World:
         raise Failed(f"after {self.patience} s it does not hold that {what}")
 
     def settle(self):
-        """Waits until each report that was sent is stored."""
+        """Waits until each report and session that was sent is stored."""
         for tenant in self.tenants.values():
             self.wait_until(f"all reports of {tenant.slug} are stored", lambda: not self.kept(tenant) - tenant.listed())
+            for app, sent in tenant.sessions.items():
+                self.wait_until(f"all sessions of {app} are counted", lambda: tenant.counted_sessions(app) >= sent)
 
     def kept(self, tenant) -> set[str]:
         """Returns the reports of a tenant that are within its retention."""

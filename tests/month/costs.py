@@ -1,0 +1,35 @@
+"""What a day costs: bytes that PostgreSQL writes and keeps for a report, and how long an app waits beside noisy neighbours. Printed, not judged."""
+
+import math
+
+# The tenant that no event makes noisy.
+NEIGHBOUR = "north"
+
+
+class Costs:
+    def __init__(self, month):
+        self.month, self.days, self.log, self.sent = month, [], 0, 0
+
+    def note(self):
+        """Notes a day at its end."""
+        log, database = map(int, self.month.product.sql(
+            "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') || ' ' || pg_database_size(current_database())").split())
+        tenants = self.month.tenants.values()
+        sent, seconds = sum(len(tenant.reports) for tenant in tenants), sorted(self.month.tenants[NEIGHBOUR].seconds)
+        for tenant in tenants:
+            tenant.seconds.clear()
+        # A restored database may begin its log again, and a deleted tenant's reports are gone.
+        new, written = max(sent - self.sent, 0), max(log - self.log, 0)
+        self.days.append((self.month.day, new, written, sent, database, percentile(seconds, 0.5), percentile(seconds, 0.99)))
+        self.log, self.sent = log, sent
+
+    def print_table(self):
+        print("\n| day | new reports | kB of WAL for each | reports | kB of the database for each | "
+              "ms that a quiet tenant's app waits, p50 | p99 |\n|---|---|---|---|---|---|---|")
+        for day, new, written, sent, database, middle, slowest in self.days:
+            print(f"| {day} | {new} | {written / 1000 / max(new, 1):.0f} | {sent} | {database / 1000 / max(sent, 1):.0f} | {middle * 1000:.0f} | "
+                  f"{slowest * 1000:.0f} |")
+
+
+def percentile(ordered, share):
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0
