@@ -47,7 +47,8 @@ def make(world: World, into: Path):
     world.product.stop_servers()
     pack(into / "objects.tar.xz", world.product.objects.folder / "s3")
     pack(into / "topics.tar.xz", world.product.kafka.folder / "logs", "--exclude=*index")
-    facts = {"made_at": datetime.now(timezone.utc).isoformat(), "key": tenant.key, "debug_id": world.builds[APP][0].debug_id, "reports": tenant.reports}
+    facts = {"made_at": datetime.now(timezone.utc).isoformat(), "key": tenant.key, "debug_id": world.builds[APP][0].debug_id,
+             "sessions": tenant.sessions, "reports": tenant.reports}
     (into / "facts.json").write_text(json.dumps(facts, indent=1, default=str) + "\n")
 
 
@@ -79,7 +80,7 @@ def open_data(world: World, kept: Path, facts: dict) -> list[str]:
     product.postgres.make_login(product.login)
     product.start()
     tenant = world.tenants["north"] = Tenant("north", product.api_url())
-    tenant.key, tenant.reports = facts["key"], facts["reports"]
+    tenant.key, tenant.sessions, tenant.reports = facts["key"], facts["sessions"], facts["reports"]
     wrong = [broken for promise in PROMISES if (broken := promise(world))]
     wrong += [f"{id} has no text" for id in tenant.reports if tenant.revision(id) != 1]
     # Symbols that were built then answer a report of today.
