@@ -103,7 +103,7 @@ def run(kept: Path, is_new: bool) -> list[str]:
         clock.behind = datetime.now(timezone.utc) - datetime.fromisoformat(facts["made_at"]) - timedelta(minutes=1)
         clock.write()
     # The oldest PostgreSQL, as its dumps can be read by all.
-    world = World(folder, {"north": [APP]}, 1, clock, Path(os.environ["UNSLIDE_BIN"]), is_oldest=is_new)
+    world = World(folder, {"north": [APP]}, 1, clock, Path(os.environ["UNSLIDE_BIN"]), is_oldest=is_new, brokers=1)
     try:
         return make(world, kept) or [] if is_new else open_data(world, kept, facts)
     finally:

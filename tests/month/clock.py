@@ -4,8 +4,12 @@ the real time, at which the driver, object storage's proxy and Prometheus stay.
 
 import struct
 import subprocess
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+# The store asks PostgreSQL for the time once a minute.
+CLOCK_SECONDS = 62
 
 
 class Clock:
@@ -13,7 +17,7 @@ class Clock:
         self.file, self.library = folder / "clock", folder / "clock.so"
         source = Path(__file__).with_name("clock.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", self.library, source, "-ldl"], check=True)
-        self.behind = timedelta(days=days)
+        self.behind, self.moved = timedelta(days=days), 0.0
         self.file.write_bytes(bytes(8))
         for file in (self.file, self.library):
             file.chmod(0o644)
@@ -30,6 +34,11 @@ class Clock:
         """Moves the clock forward, never beyond the real time."""
         self.behind = max(self.behind - by, timedelta())
         self.write()
+        self.moved = time.monotonic()
+
+    def settle(self):
+        """Waits until all services have the time to which the clock moved."""
+        time.sleep(max(0, self.moved + CLOCK_SECONDS - time.monotonic()))
 
     def environment(self) -> dict[str, str]:
         return {"LD_PRELOAD": str(self.library), "UNSLIDE_MONTH_CLOCK": str(self.file)}

@@ -24,7 +24,7 @@ async function audit() {
 
 async function visit(path) {
   const answer = await page.goto(base + path, { waitUntil: "load" });
-  if (!answer.ok()) wrong.push(`${path}: ${answer.status()}`);
+  if (!answer.ok() || page.url() !== base + path) wrong.push(`${path}: ${answer.status()} at ${page.url()}`);
   await audit();
 }
 

@@ -163,9 +163,13 @@ def bad_object_storage(month):
         proxy.mode = "pass"
 
 
-def broker_away(month):
-    """The broker ends and comes back. Senders get 503 until it does."""
-    with Load(month):
-        month.product.kafka.stop()
+def brokers_away(month):
+    """The machine of one of three brokers is lost, and reports come through. With the second, senders get 503 until both are back."""
+    first, second, _ = month.product.kafka.brokers
+    with Load(month) as load:
+        first.stop(signal.SIGKILL)
+        wanted = load.batches + 10
+        month.wait_until("reports come through while one of three brokers is away", lambda: load.batches >= wanted)
+        second.stop(signal.SIGKILL)
         time.sleep(25)
         month.product.kafka.start()

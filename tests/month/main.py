@@ -15,7 +15,7 @@ from pathlib import Path
 import people
 import plants
 import senders
-from clock import Clock
+from clock import CLOCK_SECONDS, Clock
 from costs import Costs
 from events import EVENTS, UPGRADE
 from monitor import LockWatcher, Logs, Prometheus
@@ -24,8 +24,7 @@ from servers import TOP, Failed, own_folder
 from world import World
 
 WHOLE_DAYS, SHORT_DAYS = 30, 6
-# The store asks PostgreSQL for the time once a minute.
-CLOCK_SECONDS = 62
+BROKERS = 3
 APPS = {"north": ["com.example.north", "com.example.north.beta"], "south": ["com.example.south"], "west": ["com.example.west"]}
 
 
@@ -36,7 +35,7 @@ class Month(World):
         self.is_whole = self.days == WHOLE_DAYS
         program = Path(os.environ["UNSLIDE_BIN"])
         is_oldest = {"oldest": True, "newest": False}.get(arguments.postgres, arguments.seed % 2 == 0)
-        super().__init__(folder, APPS, arguments.seed, Clock(folder, self.days), arguments.upgrade_from or program, is_oldest)
+        super().__init__(folder, APPS, arguments.seed, Clock(folder, self.days), arguments.upgrade_from or program, is_oldest, BROKERS)
         self.share = 1.0 if self.is_whole else World.share
         self.product.next_program = program if arguments.upgrade_from else None
         self.prometheus = Prometheus(folder, self.product.admin_ports)
@@ -92,10 +91,8 @@ class Month(World):
             self.step("reports of the day", senders.send_day)
             self.step("all are stored", World.settle)
             self.clock.advance(timedelta(days=1))
-            moved = time.monotonic()
             self.check()
-            if self.day + 1 < self.days:
-                time.sleep(max(0, moved + CLOCK_SECONDS - time.monotonic()))
+            self.clock.settle()
 
     def print_tables(self):
         print("\n| promise | days kept | days broken |\n|---|---|---|")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import security
 from people import Keycloak
-from servers import AS_NOBODY, WAIT_SECONDS, Failed, Kafka, ObjectStorage, Postgres, TOP, free_port, newest_servers, oldest_postgres, own_folder
+from servers import AS_NOBODY, WAIT_SECONDS, Failed, Kafka, ObjectStorage, Postgres, TOP, enough, free_port, newest_servers, oldest_postgres, own_folder
 
 SERVICES = {"api": "api", "symbolizer-1": "symbolizer", "symbolizer-2": "symbolizer", "indexer-1": "indexer", "indexer-2": "indexer",
             "builder-1": "builder", "builder-2": "builder"}
 
 
 class Product:
-    def __init__(self, folder: Path, program: Path, clock, is_oldest: bool):
+    def __init__(self, folder: Path, program: Path, clock, is_oldest: bool, brokers: int):
         self.folder, self.clock = folder, clock
         self.program = self.install(program, "unslide")
         environment = self.environment()
@@ -27,7 +27,7 @@ class Product:
         self.authorities = folder / "authorities.pem"
         self.trust(self.authority)
         self.postgres = Postgres(folder, binaries, environment, self.authority)
-        self.kafka = Kafka(folder, environment, self.authority)
+        self.kafka = Kafka(folder, environment, self.authority, brokers)
         self.objects = ObjectStorage(folder, Path(os.environ["UNSLIDE_S3_BIN"]), environment)
         self.keycloak = Keycloak(folder, environment)
         self.objects.set_keys(self.login)
@@ -52,7 +52,7 @@ class Product:
 
     def settings(self, kind: str) -> dict[str, str]:
         """Returns what Kubernetes' Secrets have for a service or a command, and what one broker asks for."""
-        login, kafka = self.login, self.kafka.client(self.login, kind, self.authorities)
+        login, kafka, brokers = self.login, self.kafka.client(self.login, kind, self.authorities), len(self.kafka.brokers)
         url = self.postgres.url(login.database, None, login.password, f"?sslmode=verify-full&sslrootcert={self.authorities}")
         return self.objects.settings(login) | {
             "UNSLIDE_CONFIG": str(self.config), "UNSLIDE_OBJECTS__PATH_STYLE": "true",
@@ -60,7 +60,7 @@ class Product:
             "UNSLIDE_KAFKA__SECURITY__MECHANISM": kafka["sasl.mechanism"], "UNSLIDE_KAFKA__SECURITY__USERNAME": kafka["sasl.username"],
             "UNSLIDE_KAFKA__SECURITY__PASSWORD": kafka["sasl.password"], "UNSLIDE_KAFKA__SECURITY__CA": kafka["ssl.ca.location"],
             "UNSLIDE_API__SIGN_IN__NETWORKS": '["127.0.0.0/8"]', "UNSLIDE_API__SIGN_IN__PORTS": f"[{self.keycloak.port}]",
-            "UNSLIDE_KAFKA__REPLICATION_FACTOR": "1", "UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS": "1",
+            "UNSLIDE_KAFKA__REPLICATION_FACTOR": str(brokers), "UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS": str(enough(brokers)),
             "UNSLIDE_KAFKA__PARTITIONS__INPUT": "4", "UNSLIDE_KAFKA__PARTITIONS__OUTPUT": "4",
             "UNSLIDE_POSTGRES__URL": self.postgres.url("postgres") if kind == "migrate" else url}
 
@@ -147,7 +147,8 @@ class Product:
         return self.postgres.ask(statement).stdout.strip()
 
     def processes(self) -> dict[str, subprocess.Popen]:
-        servers = {"postgres": self.postgres.process, "kafka": self.kafka.process, "s3": self.objects.process, "keycloak": self.keycloak.process}
+        servers = {"postgres": self.postgres.process, "s3": self.objects.process, "keycloak": self.keycloak.process}
+        servers |= {f"kafka-{broker.number}": broker.process for broker in self.kafka.brokers}
         return self.services | {name: process for name, process in servers.items() if process}
 
     def dead(self) -> list[str]:

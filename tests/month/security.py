@@ -79,10 +79,11 @@ def end_kafka_users(bootstrap: str, login: Login):
     set_passwords(administrator(bootstrap), login, secrets.token_hex(16))
 
 
-def change_kafka_certificate(bootstrap: str, keystore: Path):
-    """Has the broker read another certificate while it runs."""
+def change_kafka_certificate(bootstrap: str, keystore: Path, brokers: list[int]):
+    """Has the brokers read another certificate while they run."""
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entry = ConfigEntry("listener.name.sasl_ssl.ssl.keystore.location", str(keystore), incremental_operation=AlterConfigOpType.SET)
     client = administrator(bootstrap)
-    wait_all(client.incremental_alter_configs([ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])]))
+    for number in brokers:
+        wait_all(client.incremental_alter_configs([ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[entry])]))

@@ -1,4 +1,4 @@
-"""The servers of the month: PostgreSQL, Kafka and object storage, each of which can stop and start alone."""
+"""The servers of the month: PostgreSQL, Kafka's brokers and object storage, each of which can stop and start alone."""
 
 import contextlib
 import os
@@ -160,21 +160,28 @@ class Postgres:
                 os.kill(pid, which)
 
 
-class Kafka:
-    """One broker. Who comes without TLS is its administrator. Services need a login, and have no right that was not given to them."""
+class Broker:
+    """A broker of Kafka that is also one of its controllers."""
 
-    def __init__(self, folder: Path, environment: dict[str, str], authority: security.Authority):
-        self.folder, self.log = own_folder(folder / "kafka"), folder / "kafka.log"
-        self.environment = environment
-        self.bootstrap, self.secured, controller = (f"127.0.0.1:{free_port()}" for _ in range(3))
+    def __init__(self, number: int, folder: Path, environment: dict[str, str]):
+        self.number, self.folder, self.log, self.environment = number, own_folder(folder), folder.with_suffix(".log"), environment
+        self.plain, self.secured, self.controller = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.command = ["java", "-Xms48m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{newest_servers()}/kafka/*"]
         self.process = None
-        keystore = self.write_keystore(authority)
+
+    def format(self, cluster: str, brokers: list["Broker"], keystore: Path):
+        count = len(brokers)
+        voters = ",".join(f"{one.number}@{one.controller}" for one in brokers)
         (self.folder / "server.properties").write_text(f"""\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{controller}
+node.id={self.number}
+controller.quorum.voters={voters}
+controller.quorum.fetch.timeout.ms=10000
+controller.quorum.election.timeout.ms=5000
+controller.quorum.request.timeout.ms=10000
+broker.session.timeout.ms=15000
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{self.bootstrap},SASL_SSL://{self.secured},CONTROLLER://{controller}
+listeners=PLAINTEXT://{self.plain},SASL_SSL://{self.secured},CONTROLLER://{self.controller}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 sasl.enabled.mechanisms=SCRAM-SHA-512
@@ -185,41 +192,28 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 log.dirs=logs
 auto.create.topics.enable=false
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={count}
 offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+transaction.state.log.replication.factor={count}
+transaction.state.log.min.isr={enough(count)}
 transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={count}
+share.coordinator.state.topic.min.isr={enough(count)}
 group.initial.rebalance.delay.ms=0
 message.max.bytes=10485760
 log.cleaner.dedupe.buffer.size=8388608
 log.retention.check.interval.ms=86400000
 """)
-        self.command = ["java", "-Xms48m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{newest_servers()}/kafka/*"]
-        own = secrets.token_urlsafe(16)
-        subprocess.run([*self.command, "kafka.tools.StorageTool", "format", "--cluster-id", own, "--config", "server.properties"],
+        subprocess.run([*self.command, "kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", "server.properties"],
                        check=True, capture_output=True, env=self.environment, cwd=self.folder, **AS_NOBODY)
-
-    def write_keystore(self, authority: security.Authority) -> Path:
-        keystore = self.folder / f"{authority.folder.name}.pem"
-        write_private(keystore, authority.text("kafka.key") + authority.text("kafka.pem"))
-        return keystore
-
-    def use_certificate(self, authority: security.Authority):
-        security.change_kafka_certificate(self.bootstrap, self.write_keystore(authority))
-
-    def client(self, login: security.Login, name: str, authorities: Path) -> dict[str, str]:
-        """Returns the settings of a client with a login."""
-        return {"bootstrap.servers": self.secured, "security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.username": login.kafka_user(name), "sasl.password": login.password, "ssl.ca.location": str(authorities)}
 
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*self.command, "kafka.Kafka", "server.properties"], env=self.environment, stdout=log, stderr=log,
                                             cwd=self.folder, **AS_NOBODY)
-        host, port = self.bootstrap.split(":")
+
+    def wait_ready(self):
+        host, port = self.plain.split(":")
         for _ in range(WAIT_SECONDS * 5):
             with socket.socket() as probe:
                 if probe.connect_ex((host, int(port))) == 0:
@@ -227,12 +221,60 @@ log.retention.check.interval.ms=86400000
             if self.process.poll() is not None:
                 break
             time.sleep(0.2)
-        raise Failed(f"Kafka did not start; its log is {self.log}")
+        raise Failed(f"Kafka's broker {self.number} did not start; its log is {self.log}")
+
+    def stop(self, how=signal.SIGTERM):
+        """Stops it. SIGKILL is as sudden as the loss of its machine."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=WAIT_SECONDS)
+
+
+def enough(replicas: int) -> int:
+    """Returns how many replicas must have a record."""
+    return max(1, replicas - 1)
+
+
+class Kafka:
+    """Brokers with a replica of everything each. Who comes without TLS is their administrator. Services need a login, and have no right that
+    was not given to them."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], authority: security.Authority, count: int):
+        self.folder = folder / "kafka-1"
+        self.brokers = [Broker(number, folder / f"kafka-{number}", environment) for number in range(1, count + 1)]
+        self.bootstrap, self.secured = (",".join(getattr(one, name) for one in self.brokers) for name in ("plain", "secured"))
+        cluster = secrets.token_urlsafe(16)
+        for broker in self.brokers:
+            broker.format(cluster, self.brokers, self.write_keystore(authority))
+
+    def write_keystore(self, authority: security.Authority) -> Path:
+        keystore = self.folder / f"{authority.folder.name}.pem"
+        write_private(keystore, authority.text("kafka.key") + authority.text("kafka.pem"))
+        return keystore
+
+    def use_certificate(self, authority: security.Authority):
+        security.change_kafka_certificate(self.bootstrap, self.write_keystore(authority), [broker.number for broker in self.brokers])
+
+    def client(self, login: security.Login, name: str, authorities: Path) -> dict[str, str]:
+        """Returns the settings of a client with a login."""
+        return {"bootstrap.servers": self.secured, "security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": login.kafka_user(name), "sasl.password": login.password, "ssl.ca.location": str(authorities)}
+
+    def start(self):
+        """Starts the brokers that do not run."""
+        stopped = [broker for broker in self.brokers if not broker.process or broker.process.poll() is not None]
+        for broker in stopped:
+            broker.start()
+        for broker in stopped:
+            broker.wait_ready()
 
     def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=WAIT_SECONDS)
+        """Stops all at once: one that is alone waits for the others to take over what it has."""
+        for broker in self.brokers:
+            if broker.process and broker.process.poll() is None:
+                broker.process.terminate()
+        for broker in self.brokers:
+            broker.stop()
 
 
 class ObjectStorage:

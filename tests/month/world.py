@@ -18,10 +18,10 @@ class World:
     # Share of the reports of a batch.
     share = 0.5
 
-    def __init__(self, folder: Path, apps: dict[str, list[str]], seed: int, clock, program: Path, is_oldest: bool):
+    def __init__(self, folder: Path, apps: dict[str, list[str]], seed: int, clock, program: Path, is_oldest: bool, brokers: int):
         self.folder, self.apps, self.day, self.clock = folder, apps, 0, clock
         self.seed = random.Random(seed)
-        self.product = Product(folder, program, clock, is_oldest)
+        self.product = Product(folder, program, clock, is_oldest, brokers)
         self.builds = {app: [] for names in apps.values() for app in names}
         self.tenants, self.deleted, self.repeat_after_restore, self.left = {}, [], [], []
         # Days that reports are kept, of tenants with a limit.
