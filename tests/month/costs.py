@@ -10,10 +10,18 @@ class Costs:
     def __init__(self, month):
         self.month, self.days, self.log, self.sent = month, [], 0, 0
 
+    def begin(self):
+        """Leaves out what the installation wrote."""
+        self.log, _ = self.bytes()
+
+    def bytes(self) -> list[int]:
+        """Returns the bytes that the database wrote and has."""
+        figures = "pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') || ' ' || pg_database_size(current_database())"
+        return [int(text) for text in self.month.product.sql(f"SELECT {figures}").split()]
+
     def note(self):
         """Notes a day at its end."""
-        log, database = map(int, self.month.product.sql(
-            "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') || ' ' || pg_database_size(current_database())").split())
+        log, database = self.bytes()
         tenants = self.month.tenants.values()
         sent, seconds = sum(len(tenant.reports) for tenant in tenants), sorted(self.month.tenants[NEIGHBOUR].seconds)
         for tenant in tenants:

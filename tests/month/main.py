@@ -47,6 +47,7 @@ class Month(World):
         super().begin()
         self.prometheus.start()
         self.locks = LockWatcher(self.product.postgres)
+        self.costs.begin()
         if self.days > 1 and (not self.only or people.people_join.__name__ in self.only):
             people.begin(self)
 
