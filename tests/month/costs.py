@@ -23,19 +23,19 @@ class Costs:
         """Notes a day at its end."""
         log, database = self.bytes()
         tenants = self.month.tenants.values()
-        sent, seconds = sum(len(tenant.reports) for tenant in tenants), sorted(self.month.tenants[NEIGHBOUR].seconds)
+        kept, seconds = sum(len(tenant.reports) for tenant in tenants), sorted(self.month.tenants[NEIGHBOUR].seconds)
         for tenant in tenants:
             tenant.seconds.clear()
-        # A restored database may begin its log again, and a deleted tenant's reports are gone.
-        new, written = max(sent - self.sent, 0), max(log - self.log, 0)
-        self.days.append((self.month.day, new, written, sent, database, percentile(seconds, 0.5), percentile(seconds, 0.99)))
-        self.log, self.sent = log, sent
+        # A restored database may begin its log again.
+        new, written = self.month.sent - self.sent, max(log - self.log, 0)
+        self.days.append((self.month.day, new, written, kept, database, percentile(seconds, 0.5), percentile(seconds, 0.99)))
+        self.log, self.sent = log, self.month.sent
 
     def print_table(self):
         print("\n| day | new reports | kB of WAL for each | reports | kB of the database for each | "
               "ms that a quiet tenant's app waits, p50 | p99 |\n|---|---|---|---|---|---|---|")
-        for day, new, written, sent, database, middle, slowest in self.days:
-            print(f"| {day} | {new} | {written / 1000 / max(new, 1):.0f} | {sent} | {database / 1000 / max(sent, 1):.0f} | {middle * 1000:.0f} | "
+        for day, new, written, kept, database, middle, slowest in self.days:
+            print(f"| {day} | {new} | {written / 1000 / max(new, 1):.0f} | {kept} | {database / 1000 / max(kept, 1):.0f} | {middle * 1000:.0f} | "
                   f"{slowest * 1000:.0f} |")
 
 

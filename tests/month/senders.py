@@ -18,6 +18,7 @@ def moment(month):
 
 
 def note(month, tenant, build, id, person="", kind="kscrash"):
+    month.sent += 1
     tenant.reports[id.lower()] = {"app": build.app, "version": build.version, "person": person, "kind": kind, "on": month.clock.now().date()}
 
 

@@ -24,6 +24,8 @@ class World:
         self.product = Product(folder, program, clock, is_oldest, brokers)
         self.builds = {app: [] for names in apps.values() for app in names}
         self.tenants, self.deleted, self.repeat_after_restore, self.left = {}, [], [], []
+        # Reports of all time.
+        self.sent = 0
         # Days that reports are kept, of tenants with a limit.
         self.kept_days = {}
         self.patience = WAIT_SECONDS
