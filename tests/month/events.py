@@ -12,8 +12,8 @@ from rotation import rotate_secrets
 from releases import bad_release, first_releases, fixed_release, late_dsyms, uploads_of_clients
 
 # Their windows are hours or days, so that they go on once they have begun.
-LASTING = {f"Unslide{name}{days}" for name in ("ReportsAreLate", "ReportsAreStoredLate", "ApiFails") for days in ("", "ForDays")}
-LASTING |= {"UnslideStartsAgainAndAgain", "UnslideTransactionsFail"}
+LATE = {f"Unslide{name}{days}" for name in ("ReportsAreLate", "ReportsAreStoredLate") for days in ("", "ForDays")}
+LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail"}
 STARTS = {"UnslideNotReady", "UnslideDoesNotAnswer", "UnslideServiceMissing", "UnslideDependencyAway"}
 AWAY = {"UnslideDependencyAway"}
 

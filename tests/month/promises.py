@@ -8,12 +8,14 @@ import subprocess
 from collections import Counter
 
 import people
-from events import LASTING
+from events import LASTING, LATE
 from servers import TOP, WAIT_SECONDS
 from world import PEOPLE
 
 # The servers are away for a minute at most on a day.
 LOG_LINES = 100
+# Of the machine for each core: with more to do every service is late, and says so.
+BUSY_LOAD = 5
 # Resident memory beside that of the second day: more is a leak.
 MEMORY_FACTOR, MEMORY_KILOBYTES = 1.5, 50_000
 CONSOLE_TOOLS = people.cache() / "tools/console"
@@ -166,9 +168,10 @@ def alerts_fit(month):
         return None
     fired = month.prometheus.fired()
     silent = month.must_fire - fired
+    may_fire = month.may_fire | (LATE if os.getloadavg()[2] > BUSY_LOAD * os.cpu_count() else set())
     # What fired yesterday may take its time to end, and what has long windows goes on.
-    wrong = fired - month.must_fire - month.may_fire - month.may_last
-    month.may_last = month.must_fire | month.may_fire | (month.may_last & LASTING)
+    wrong = fired - month.must_fire - may_fire - month.may_last
+    month.may_last = month.must_fire | may_fire | (month.may_last & LASTING)
     parts = [f"did not fire: {sorted(silent)}" if silent else "", f"fired: {sorted(wrong)}" if wrong else ""]
     return "; ".join(filter(None, parts)) or None
 
