@@ -1,8 +1,10 @@
 """People who join, change groups and leave at Keycloak, the identity provider of one tenant."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -51,7 +53,14 @@ class Keycloak:
             self.process = subprocess.Popen(
                 [self.folder / "bin/kc.sh", "start-dev", "--http-host=127.0.0.1", f"--http-port={self.port}",
                  f"--http-management-port={self.management}", "--cache=local", "--import-realm"],
-                env=environment, stdout=log, stderr=log, cwd=self.folder, **AS_NOBODY)
+                env=environment, stdout=log, stderr=log, cwd=self.folder, process_group=0, **AS_NOBODY)
+
+    def end(self):
+        """Ends the script and the program that it starts."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def wait_ready(self):
         end = time.monotonic() + WAIT_SECONDS

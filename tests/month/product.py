@@ -166,6 +166,7 @@ class Product:
 
     def end(self):
         """Ends everything and gives the memory of disks back."""
+        self.keycloak.end()
         for process in self.processes().values():
             if process.poll() is None:
                 process.kill()
