@@ -19,8 +19,8 @@ from clock import CLOCK_SECONDS, Clock
 from costs import Costs
 from events import EVENTS, UPGRADE
 from monitor import LockWatcher, Logs, Prometheus
-from promises import PROMISES
-from servers import TOP, Failed, own_folder
+from promises import PROMISES, evaluate
+from servers import TOP, own_folder
 from world import World
 
 WHOLE_DAYS, SHORT_DAYS = 30, 6
@@ -65,10 +65,7 @@ class Month(World):
 
     def check(self):
         for name, promise in PROMISES.items():
-            try:
-                broken = promise(self)
-            except (Failed, OSError, subprocess.SubprocessError) as error:
-                broken = str(error)
+            broken = evaluate(promise, self)
             self.promises.append((self.day, name, broken))
             if broken:
                 print(f"day {self.day}: BROKEN: {name}: {broken}", flush=True)
@@ -127,8 +124,7 @@ def parse():
     parser.add_argument("--postgres", choices=["oldest", "newest"], help="the version; without it an even seed takes the oldest")
     parser.add_argument("--only", metavar="EVENT,…", help="two days: these events on the second, such as back_up,restore")
     parser.add_argument("--upgrade-from", type=find_program, metavar="PROGRAM|COMMIT", help="begin with an older program, and update it under load")
-    names = ["all", *(plant.__name__.replace("_", "-") for plant in plants.PLANTS)]
-    parser.add_argument("--plant", choices=names, help="plant a fault, or all, and show that the promise breaks")
+    parser.add_argument("--plant", metavar="NAME,…|all", help=f"plant faults, and show that their promises break: {', '.join(plants.names())}")
     return parser.parse_args()
 
 

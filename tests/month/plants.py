@@ -196,16 +196,19 @@ PLANTS = {
 STAYS = {doubled_outcome}
 
 
+def names() -> list[str]:
+    return [plant.__name__.replace("_", "-") for plant in PLANTS]
+
+
 def run(month, wanted: str):
     """Plants a fault, or all, into a product of one day. Returns whether each was seen, and gone afterwards."""
     outcomes = []
-    for plant, promise in PLANTS.items():
-        name = plant.__name__.replace("_", "-")
-        if wanted not in ("all", name):
+    for name, (plant, promise) in zip(names(), PLANTS.items()):
+        if wanted != "all" and name not in wanted.split(","):
             continue
         with plant(month):
-            broken = promise(month)
-        after = None if plant in STAYS else promise(month)
+            broken = promises.evaluate(promise, month)
+        after = None if plant in STAYS else promises.evaluate(promise, month)
         outcomes.append((name, promise.__doc__.rstrip("."), broken, after))
         print(f"{name}: {f'seen: {broken}' if broken else 'NOT SEEN'}{f'; STAYS: {after}' if after else ''}", flush=True)
     print("\n| planted fault | promise | seen | gone afterwards |\n|---|---|---|---|")

@@ -9,7 +9,7 @@ from collections import Counter
 
 import people
 from events import LASTING, LATE
-from servers import TOP, WAIT_SECONDS
+from servers import TOP, WAIT_SECONDS, Failed
 from world import PEOPLE
 
 # The servers are away for a minute at most on a day.
@@ -176,6 +176,14 @@ def alerts_fit(month):
     month.may_last = month.must_fire | may_fire | (month.may_last & LASTING)
     parts = [f"did not fire: {sorted(silent)}" if silent else "", f"fired: {sorted(wrong)}" if wrong else ""]
     return "; ".join(filter(None, parts)) or None
+
+
+def evaluate(promise, month):
+    """Returns how a promise is broken, or None. One that cannot be looked at is broken."""
+    try:
+        return promise(month)
+    except (Failed, OSError, subprocess.SubprocessError) as error:
+        return str(error)
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
