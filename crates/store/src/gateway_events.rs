@@ -8,7 +8,7 @@ unslide_model::words! {
     pub enum EventOutcome {
         /// It is the first one with its id.
         New = "new",
-        /// It states how or when a known session ended.
+        /// It states how or when a known session ended, or what a known payload lacks.
         Completed = "completed",
         /// It states nothing new: nothing was done.
         Duplicate = "duplicate",

@@ -78,9 +78,10 @@ impl MetricTotals {
 #[derive(Default)]
 struct PayloadTables {
     payloads: usize,
-    /// Payloads with an id that was there before, of the same app and day.
+    /// Payloads with an id that was there before, of the same app and day, or of a day of a device that was there before.
     repeated: usize,
     seen: BTreeSet<(String, String, Date)>,
+    device_days: BTreeSet<(String, Date, [u8; 16])>,
     metrics: BTreeMap<(AppVersion, MetricName), MetricTotals>,
     hosts: RequestTotals,
     /// By method, host and template of the path.
@@ -96,7 +97,12 @@ struct PayloadTables {
 impl PayloadTables {
     fn add_payload(&mut self, payload: &MetricPayload) {
         self.payloads += 1;
-        if !self.seen.insert((payload.app.clone(), payload.id.clone(), payload.event_day())) {
+        let day = payload.event_day();
+        let is_known = !self.seen.insert((payload.app.clone(), payload.id.clone(), day))
+            || payload
+                .device_day
+                .is_some_and(|of| !self.device_days.insert((payload.app.clone(), day, of.key)));
+        if is_known {
             self.repeated += 1;
             return;
         }
@@ -223,7 +229,7 @@ fn print_tables(tables: &PayloadTables) {
     );
     if tables.repeated > 0 {
         note!(
-            "{} of {} payloads have the id of an earlier one and count once",
+            "{} of {} payloads have the id of an earlier one, or tell of its day, and count once",
             tables.repeated,
             tables.payloads
         );

@@ -6,6 +6,7 @@
 #![expect(missing_docs, reason = "the fields and variants of a format say what they are by their names")]
 
 mod app_end;
+mod device_day;
 mod launch;
 mod measurement;
 mod metric_kit;
@@ -24,6 +25,7 @@ mod termination_counts;
 mod tests;
 
 pub use app_end::{AppEndCause, AppEnds};
+pub use device_day::DeviceDay;
 pub use name::{MetricName, MetricUnit};
 pub use path_template::make_template;
 pub use payload::{MAX_PAYLOAD_BYTES, MetricPayload, WEIGHT_UNIT};

@@ -1,10 +1,12 @@
 //! One metric payload, as apps and gateways send it.
 
 use super::app_end::AppEnds;
+use super::device_day::{self, DeviceDay};
 use super::launch::read_launch;
 use super::measurement::read_measurement;
 use super::metric_kit;
 use super::metric_report;
+use super::name::MetricName;
 use super::power::{BatteryPeriod, read_battery};
 use super::request::{RequestTiming, read_request};
 use super::samples::{PayloadBuilder, Sample, StateSample, UnreadKeys};
@@ -52,6 +54,8 @@ pub struct MetricPayload {
     pub requests: Vec<RequestTiming>,
     /// The battery at both ends of the period.
     pub battery: Option<BatteryPeriod>,
+    /// The day that MetricKit counted, if it is recognised and the payload has nothing else.
+    pub device_day: Option<DeviceDay>,
     /// Members of ours and keys of MetricKit with values that were not understood: they are not counted.
     pub unread: Vec<String>,
 }
@@ -95,6 +99,9 @@ impl GatewayEvent for MetricPayload {
             let id = ContentHash(Sha256::digest(text).into()).to_string();
             Envelope { id, metric_kit: Some(value), ..Envelope::default() }
         } else {
+            if value.is_object() && value.get("id").is_none() {
+                return Err(field_error("id", describe_other(&value)));
+            }
             json::from_value::<Envelope>(value)?
         };
         envelope.into_payload()
@@ -118,12 +125,37 @@ impl GatewayEvent for MetricPayload {
 }
 
 impl MetricPayload {
+    /// Returns what a report of MetricKit since iOS 27 has beside the figures of a payload of older systems: those of states and of
+    /// layers. Returns None if it has nothing else.
+    #[must_use]
+    pub fn beside_older_figures(&self) -> Option<MetricPayload> {
+        self.device_day.filter(|day| day.is_report)?;
+        let mut rest = self.clone();
+        rest.samples.retain(|sample| sample.metric == MetricName::FrameRate);
+        rest.ends.clear();
+        let is_empty = rest.samples.is_empty() && rest.state_samples.is_empty();
+        Some(rest).filter(|_| !is_empty)
+    }
+
     /// Returns an id of what was read, so that a report counts once in each of its encodings.
     fn content_id(&self) -> String {
         let mut samples = self.samples.clone();
         samples.sort_by(|a, b| a.metric.cmp(&b.metric).then(a.value.total_cmp(&b.value)));
         let read = (&self.app, &self.version, &self.build, &self.os, &self.device, self.measured_at, samples);
         ContentHash(Sha256::digest(format!("{read:?}")).into()).to_string()
+    }
+}
+
+/// Says what an object without an id is, which is no payload.
+fn describe_other(value: &Value) -> &'static str {
+    let has = |names: &[&str]| names.iter().any(|name| value.get(name).is_some());
+    if has(&["crash", "binary_images", "recrash_report", "usedImages"]) {
+        "is missing: this is a crash report. `unslide symbolicate` reads it, and POST /v1/reports takes it"
+    } else if has(&["end_reason", "installation", "run_id"]) {
+        "is missing: this is about a session. POST /v1/sessions takes sessions, and the URL of an app with /runs summaries of runs"
+    } else {
+        "is missing: this is neither a payload of Unslide's own form, nor one of MetricKit, which has `metaData` and `timeStampEnd` or \
+         `intervalEntries`"
     }
 }
 
@@ -201,6 +233,8 @@ fn optional_text(
 impl Envelope {
     fn into_payload(self) -> Result<MetricPayload, EventError> {
         let mut read = PayloadBuilder::default();
+        let has_more = [&self.measurements, &self.requests, &self.launches, &self.battery];
+        let is_apples_alone = has_more.into_iter().all(Option::is_none);
         for measurement in list_items("measurements", self.measurements.as_ref(), &mut read.unread) {
             read_measurement(measurement, &mut read);
         }
@@ -227,13 +261,20 @@ impl Envelope {
         let mut text = |field, sent: &Option<Value>, key, chars| {
             optional_text(field, sent.as_ref(), known(key).as_deref(), chars, &mut read.unread)
         };
+        let version = text("version", &self.version, "appVersion", 0..=TEXT_CHARS).unwrap_or_default();
+        let device = text("device", &self.device, "deviceType", 1..=TEXT_CHARS);
+        let device_day = apple.filter(|_| is_apples_alone).and_then(|payload| {
+            let is_report = matches!(payload, ApplePayload::Report(_));
+            let key = device_day::find_key(&version, device.as_deref(), &read.samples)?;
+            Some(DeviceDay { key, is_report })
+        });
         Ok(MetricPayload {
             id: self.id,
             app,
-            version: text("version", &self.version, "appVersion", 0..=TEXT_CHARS).unwrap_or_default(),
+            version,
             build: text("build", &self.build, "appBuildVersion", 1..=TEXT_CHARS),
             os: text("os", &self.os, "osVersion", 1..=TEXT_CHARS),
-            device: text("device", &self.device, "deviceType", 1..=TEXT_CHARS),
+            device,
             session: text("session", &self.session, "", 1..=ID_CHARS),
             measured_at: measured_at
                 .ok_or_else(|| field_error("measured_at", "must be the end of the period (RFC 3339)"))?,
@@ -243,6 +284,7 @@ impl Envelope {
             state_samples: read.state_samples,
             requests,
             battery,
+            device_day,
             unread: read.unread.into_keys(),
         })
     }

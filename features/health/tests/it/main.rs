@@ -8,6 +8,7 @@ mod hours;
 mod indexed_metrics;
 mod indexed_sessions;
 mod memory_exceptions;
+mod metric_kit_days;
 mod metrics;
 mod person;
 mod sampling;

@@ -1,17 +1,19 @@
 //! Memory exceptions of MetricKit: joined with the session that they are about, whichever came first.
 
-use crate::database::{APP, database, dump, event, payload, store_payloads, store_sessions};
+use crate::database::{APP, database, dump, event, oldest_day, payload, store_payloads, store_sessions};
 use serde_json::json;
 use time::Duration;
 use unslide_harness::database::{TestDatabase, acme, arrival, start};
 use unslide_health::store::figures;
-use unslide_health::store::memory_exceptions::{CountedEnds, MemoryEndCheck, check_memory_ends};
-use unslide_health::store::sessions::{EndReason, SessionArrival, TerminationEvidence};
+use unslide_health::store::memory_exceptions::{
+    CountedEnds, ExceptionJoin, JoinOutcome, MemoryEndCheck, MemoryExceptionId, check_memory_ends, find_join,
+};
+use unslide_health::store::sessions::{self, EndReason, SessionArrival, TerminationEvidence};
 use unslide_model::ended::EndRule;
-use unslide_store::Uuid;
 use unslide_store::queries::session::{self, TimelinePage};
 use unslide_store::reports::{self, Arrival, Effects};
 use unslide_store::tables::Selection;
+use unslide_store::{TenantTx, Uuid};
 
 /// A memory exception of the device model of [`event`], seconds after the start.
 fn exception(n: u8, seconds: i64, pid: Option<u32>) -> Arrival {
@@ -42,6 +44,11 @@ async fn store_exceptions(database: &TestDatabase, told: &[Arrival]) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     reports::store_arrivals(&mut tx, told, Effects::Now, None).await.unwrap();
     tx.commit().await.unwrap();
+}
+
+async fn join(database: &TestDatabase, told: &Arrival) -> Option<ExceptionJoin> {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    find_join(&mut tx, MemoryExceptionId::from_uuid(told.report_id.uuid()), 0).await.unwrap()
 }
 
 async fn check(database: &TestDatabase) -> MemoryEndCheck {
@@ -88,6 +95,12 @@ async fn an_exception_replaces_the_inferred_end_whichever_came_first() {
         let found = check(&database).await;
         assert_eq!((found.exceptions, found.joined, found.inferred), (1, 1, 1));
         assert_eq!((found.inferred_right, found.by_exclusion), (1, 1));
+        let expected = ExceptionJoin {
+            outcome: JoinOutcome::Joined,
+            session: Some((APP.to_owned(), "s1".to_owned())),
+            inferred: Some(EndReason::Unexplained),
+        };
+        assert_eq!(join(&database, &told[0]).await, Some(expected));
         // Replays change nothing.
         let before = dump(&database).await;
         store_exceptions(&database, &told).await;
@@ -137,6 +150,45 @@ async fn an_exception_that_fits_no_session_or_two_is_not_joined_and_counted_as_s
         Some(TerminationEvidence { exit_called: true, ..TerminationEvidence::default() });
     store_sessions(&database, &[exited]).await;
     assert_eq!(check(&database).await.without_session, 2);
+}
+
+/// Stores a session in a transaction that is still open.
+async fn begin_session(database: &TestDatabase, id: &str, version: &str, seconds: i64) -> TenantTx {
+    let mut arrival = unexplained(id, seconds, None);
+    arrival.event.version = version.to_owned();
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    sessions::store(&mut tx, &[&arrival], oldest_day()).await.unwrap();
+    tx
+}
+
+/// Sessions without an exception near them do not wait for each other; an exception waits for all that are stored, so that none
+/// of them misses it.
+#[tokio::test]
+async fn sessions_are_stored_beside_each_other_and_no_exception_is_missed() {
+    let database = database().await;
+    let first = begin_session(&database, "s1", "1.0", 0).await;
+    let second = begin_session(&database, "s2", "2.0", 0).await;
+    second.commit().await.unwrap();
+    let told = [exception(1, 50, None)];
+    let store_exception = store_exceptions(&database, &told);
+    let commit_session = async {
+        database.wait_for_lock().await;
+        first.commit().await.unwrap();
+    };
+    tokio::join!(store_exception, commit_session);
+    assert_eq!(check(&database).await.joined, 1);
+    // Two sessions that may be those of an exception come one after the other: the second finds that both fit.
+    store_exceptions(&database, &[exception(2, 20_000, None)]).await;
+    let third = begin_session(&database, "s3", "1.0", 19_990).await;
+    let fourth = [unexplained("s4", 19_980, None)];
+    let store_fourth = store_sessions(&database, &fourth);
+    let commit_third = async {
+        database.wait_for_lock().await;
+        third.commit().await.unwrap();
+    };
+    tokio::join!(store_fourth, commit_third);
+    let found = check(&database).await;
+    assert_eq!((found.joined, found.ambiguous), (1, 1));
 }
 
 #[tokio::test]

@@ -48,4 +48,16 @@ fn what_is_no_payload_is_refused_with_its_place() {
     let file = written(&folder, "bad.json", br#"[{"id": "m1", "app": "a"}]"#);
     let (code, _, error) = run(&["metrics", &file]);
     assert!(code != Some(0) && error.contains("payload 0: `measured_at` must be"), "{error}");
+    for (document, named) in [
+        (
+            &br#"{"crash": {}, "report": {}}"#[..],
+            "`id` is missing: this is a crash report. `unslide symbolicate` reads it",
+        ),
+        (br#"{"run_id": "r"}"#, "this is about a session"),
+        (br#"{"other": 1}"#, "neither a payload of Unslide's own form, nor one of MetricKit"),
+        (br#"{"timeRange": {}, "hangDiagnostic": {}}"#, "a diagnostic of MetricKit"),
+    ] {
+        let (code, _, error) = run(&["metrics", &written(&folder, "other.json", document)]);
+        assert!(code == Some(1) && error.contains(named), "{error}");
+    }
 }

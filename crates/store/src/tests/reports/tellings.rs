@@ -1,8 +1,8 @@
 //! Crashes that several reports tell of, whichever comes first: the corpus of `docs/grouping.md`.
 
-use crate::Uuid;
 use crate::reports::{self, Arrival, CrashTeller};
 use crate::tests::database::{Database, arrival, start};
+use crate::{Uuid, partitions};
 use sqlx::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use time::Duration;
@@ -186,6 +186,43 @@ async fn one_crash_counts_once_however_many_tell_of_it_and_two_count_twice() {
     let recall = right * 1_000 / (right + missed);
     assert_eq!(wrong, 0, "of {right} pairs");
     assert!(recall >= 950, "{right} pairs of {} are found", right + missed);
+}
+
+/// A log may come weeks after MetricKit's report: by hand, or from a tester.
+#[tokio::test]
+async fn a_late_log_joins_a_report_of_metric_kit_and_none_of_the_handler() {
+    let crash =
+        |number| Crash { number, boot: number, version: 1, pid: 300, slide: 7, at: 0, names_pid: true };
+    let told = |number: u64, id, teller, days| {
+        let mut told = crash(number).report(id, id, Some(teller));
+        told.received_at = start() - Duration::days(days);
+        told
+    };
+    let database = Database::new().await;
+    let first = (start() - Duration::days(31)).date();
+    partitions::ensure_partitions(&database.store, first, start().date()).await.unwrap();
+    let reports = [
+        told(1, 1, CrashTeller::MetricKit, 20),
+        told(1, 2, CrashTeller::Log, 0),
+        told(2, 3, CrashTeller::Handler, 20),
+        told(2, 4, CrashTeller::Log, 0),
+        told(3, 5, CrashTeller::MetricKit, 31),
+        told(3, 6, CrashTeller::Log, 0),
+    ];
+    let crash_of =
+        reports.iter().map(|report| (report.content_hash.0, u64::from(report.report_id.0[15]))).collect();
+    for report in &reports {
+        database.store(std::slice::from_ref(report)).await;
+        reports::count_once(&database.store, 10).await.unwrap();
+    }
+    let mut joined: Vec<u64> = Vec::new();
+    let found = clusters(&database, &crash_of).await;
+    for (report, (counted, _)) in found {
+        if counted.as_u128() != u128::from(report) {
+            joined.push(report);
+        }
+    }
+    assert_eq!(joined, [1], "the log counts, which is the better telling");
 }
 
 /// Returns the crash of each stored report, and the report that counts for it.

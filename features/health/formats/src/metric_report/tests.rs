@@ -60,6 +60,41 @@ fn a_metric_report_has_one_id_in_each_of_its_encodings() {
 }
 
 #[test]
+fn a_day_of_a_device_is_recognised_in_both_forms() {
+    let day = |report: &Value| read(report).unwrap().device_day;
+    let (old, new) = (day(&crate::tests::metric_kit()).unwrap(), day(&metric_report()).unwrap());
+    assert_eq!((old.key, old.is_report, new.is_report), (new.key, false, true));
+    // Devices write whole seconds and kilobytes as text, and more digits as numbers.
+    let mut precise = metric_report();
+    precise["intervalEntries"][1]["values"][0]["cpuTimeMetric"]["value"]["value"] = json!(99.6);
+    precise["intervalEntries"][1]["values"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"metalFrameRateMetric": {"framesPerSecond": {"value": 60, "unit": "Hz"}}}));
+    assert_eq!(day(&precise), Some(new));
+    let rest = read(&precise).unwrap().beside_older_figures().unwrap();
+    assert_eq!(samples(&rest), [(crate::MetricName::FrameRate, 60.0, 1)]);
+    assert_eq!(read(&metric_report()).unwrap().beside_older_figures(), None);
+    let within = json!({"id": "m", "metric_kit": metric_report()});
+    assert_eq!(day(&within), Some(new));
+    // Another device, version or model, or values of the app's own beside it.
+    let mut other = metric_report();
+    other["intervalEntries"][1]["values"][5]["peakMemoryMetric"]["value"]["value"] = json!(200.002);
+    assert_ne!(day(&other).unwrap().key, new.key);
+    for key in ["latestApplicationVersion", "deviceType"] {
+        let mut other = metric_report();
+        other["environment"][key] = json!("other");
+        assert_ne!(day(&other).unwrap().key, new.key, "{key}");
+    }
+    let with_more = json!({"id": "m", "metric_kit": metric_report(), "requests": []});
+    assert_eq!(day(&with_more), None);
+    // Two devices of a model may have the same few figures.
+    let mut few = metric_report();
+    few["intervalEntries"][1]["values"].as_array_mut().unwrap().truncate(7);
+    assert_eq!(day(&few), None);
+}
+
+#[test]
 fn what_a_metric_report_has_beside_known_metrics_is_named() {
     let mut odd = metric_report();
     odd["intervalEntries"][1]["values"] = json!([

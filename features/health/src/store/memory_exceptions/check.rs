@@ -1,8 +1,11 @@
-//! How often the inferred ends for lack of memory were right, by what MetricKit says.
+//! What became of memory exceptions, and how often the inferred ends for lack of memory were right, by what MetricKit says.
 
+use super::decision::{JoinOutcome, MemoryExceptionId};
 use serde::Serialize;
 use time::{Date, UtcOffset};
 use unslide_health_formats::AppEndCause;
+use unslide_model::ended::EndReason;
+use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
 
@@ -52,6 +55,43 @@ impl CountedEnds {
         let ends = ends.filter(|ends| *ends > 0)?;
         Some(CountedEnds { ends, out_of_memory: out_of_memory.unwrap_or(0) })
     }
+}
+
+/// A memory exception, and the session that it is joined with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExceptionJoin {
+    /// Whether it is joined, or why not.
+    pub outcome: JoinOutcome,
+    /// The app and the id of the session that it is about.
+    pub session: Option<(String, String)>,
+    /// The end that was inferred before.
+    pub inferred: Option<EndReason>,
+}
+
+/// Finds the memory exception that a report tells of.
+pub async fn find_join(
+    tx: &mut TenantTx,
+    report: MemoryExceptionId,
+    variant: u32,
+) -> Result<Option<ExceptionJoin>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query!(
+        r#"SELECT e.app, e.outcome, s.session_id AS "session_id?", s.end_reason
+           FROM memory_exceptions e
+           LEFT JOIN sessions s ON e.outcome = 'joined' AND s.tenant = $1 AND s.app = e.app AND s.session_id = e.session_id
+                               AND s.day = e.session_day
+           WHERE e.tenant = $1 AND e.report_id = $2 AND e.variant = $3"#,
+        tenant,
+        report.uuid(),
+        to_row32(variant)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.map(|found| ExceptionJoin {
+        outcome: JoinOutcome::parse(&found.outcome).unwrap_or(JoinOutcome::None),
+        session: found.session_id.map(|session| (found.app, session)),
+        inferred: found.end_reason.as_deref().and_then(EndReason::parse),
+    }))
 }
 
 /// Counts the memory exceptions of an app in a period of days, the last of which is not part of it.

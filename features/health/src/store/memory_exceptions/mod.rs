@@ -4,11 +4,11 @@
 mod check;
 mod decision;
 
-pub use check::{CountedEnds, MemoryEndCheck, check_memory_ends};
+pub use check::{CountedEnds, ExceptionJoin, MemoryEndCheck, check_memory_ends, find_join};
+pub use decision::{JoinOutcome, MemoryExceptionId};
 
 use super::sessions::{SessionDeltas, SessionKey, add_deltas, set_memory_exceptions};
-pub(super) use decision::MemoryExceptionId;
-use decision::{ExceptionId, JoinOutcome, Pair, decide};
+use decision::{ExceptionId, Pair, decide};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime};
@@ -43,26 +43,59 @@ pub(super) async fn act_on_event(event: &mut StoreEvent<'_>) -> Result<()> {
     }
 }
 
-/// Locks the joins of apps, before any session. Two transactions that store the parts of one join would otherwise not see each
-/// other.
-pub(super) async fn lock_joins(tx: &mut TenantTx, apps: &BTreeSet<&str>) -> Result<()> {
-    if apps.is_empty() {
-        return Ok(());
+/// Lets a transaction join runs that it is about to store, before any session is locked. Until its end no exception of their apps is stored.
+/// Returns false if no exception is near one of the runs: such transactions store their sessions beside each other. Those with an exception
+/// come one after the other, because each may change the join of the one before.
+pub(super) async fn prepare_joins(tx: &mut TenantTx, runs: &[RunPeriod]) -> Result<bool> {
+    if runs.is_empty() {
+        return Ok(false);
+    }
+    let apps: BTreeSet<&str> = runs.iter().map(|run| run.app.as_str()).collect();
+    lock_exceptions(tx, &apps, LockMode::Shared).await?;
+    if !is_near_exception(tx, runs).await? {
+        return Ok(false);
     }
     let (connection, tenant, _) = tx.parts();
     // In the order of the apps.
-    let names: Vec<String> = apps.iter().map(|app| format!("memory exceptions of {tenant}/{app}")).collect();
+    let names: Vec<String> =
+        apps.iter().map(|app| format!("joins of memory exceptions of {tenant}/{app}")).collect();
     sqlx::query(
         "SELECT pg_advisory_xact_lock(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)",
     )
     .bind(names)
     .execute(connection)
     .await?;
+    Ok(true)
+}
+
+/// Who may store exceptions of an app at the same time: many transactions with sessions keep exceptions out, and one with exceptions
+/// keeps out all others. Otherwise two that store the parts of one join would not see each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockMode {
+    Shared,
+    Exclusive,
+}
+
+/// Locks the exceptions of apps, before any session.
+async fn lock_exceptions(tx: &mut TenantTx, apps: &BTreeSet<&str>, mode: LockMode) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    // In the order of the apps.
+    let names: Vec<String> = apps.iter().map(|app| format!("memory exceptions of {tenant}/{app}")).collect();
+    let statement = match mode {
+        LockMode::Shared => {
+            "SELECT pg_advisory_xact_lock_shared(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)"
+        }
+        LockMode::Exclusive => {
+            "SELECT pg_advisory_xact_lock(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)"
+        }
+    };
+    sqlx::query(statement).bind(names).execute(connection).await?;
     Ok(())
 }
 
 async fn record(tx: &mut TenantTx, told: &[(&StoredReport, &MemoryException)]) -> Result<()> {
-    lock_joins(tx, &told.iter().map(|(report, _)| report.app.as_str()).collect()).await?;
+    let apps = told.iter().map(|(report, _)| report.app.as_str()).collect();
+    lock_exceptions(tx, &apps, LockMode::Exclusive).await?;
     let rows = told.iter().map(|(report, exception)| {
         let run = exception.run_id.map(|run| run.to_string());
         json!({
@@ -121,7 +154,7 @@ async fn forget(tx: &mut TenantTx, exception: ExceptionId) -> Result<()> {
     .fetch_optional(connection)
     .await?;
     let Some(app) = app else { return Ok(()) };
-    lock_joins(tx, &BTreeSet::from([app.as_str()])).await?;
+    lock_exceptions(tx, &BTreeSet::from([app.as_str()]), LockMode::Exclusive).await?;
     let (connection, tenant, _) = tx.parts();
     let gone = sqlx::query!(
         r#"DELETE FROM memory_exceptions WHERE tenant = $1 AND report_id = $2 AND variant = $3
@@ -229,17 +262,61 @@ pub(super) async fn join_exceptions(
     Ok(())
 }
 
+/// The columns of runs, each with the time in which exceptions are near it.
+struct NearColumns {
+    apps: Vec<String>,
+    versions: Vec<String>,
+    devices: Vec<Option<String>>,
+    sessions: Vec<Option<String>>,
+    first: Vec<OffsetDateTime>,
+    last: Vec<OffsetDateTime>,
+}
+
+impl NearColumns {
+    fn from_runs(near: &[RunPeriod]) -> NearColumns {
+        NearColumns {
+            apps: near.iter().map(|run| run.app.clone()).collect(),
+            versions: near.iter().map(|run| run.version.clone()).collect(),
+            devices: near.iter().map(|run| run.device.clone()).collect(),
+            sessions: near.iter().map(|run| run.session.clone()).collect(),
+            first: near
+                .iter()
+                .map(|run| run.first.checked_sub(NEIGHBOUR_WINDOW).unwrap_or(run.first))
+                .collect(),
+            last: near.iter().map(|run| run.last.checked_add(NEIGHBOUR_WINDOW).unwrap_or(run.last)).collect(),
+        }
+    }
+}
+
+/// Returns true if an exception is near one of the runs.
+async fn is_near_exception(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<bool> {
+    let near = NearColumns::from_runs(near);
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+               SELECT FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+                   AS n (app, version, device, session_id, first, last)
+               WHERE EXISTS (SELECT FROM memory_exceptions e
+                             WHERE e.tenant = $1 AND e.app = n.app AND e.version = n.version AND e.device = n.device
+                               AND e.at BETWEEN n.first AND n.last)
+                  OR EXISTS (SELECT FROM memory_exceptions e
+                             WHERE e.tenant = $1 AND e.app = n.app AND e.session_id = n.session_id)) AS "found!""#,
+        tenant,
+        &near.apps,
+        &near.versions,
+        &near.devices as &[Option<String>],
+        &near.sessions as &[Option<String>],
+        &near.first,
+        &near.last
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
 /// Lists the exceptions near runs, each with the sessions that fit it: the one that it names, or else those of its app, version and
 /// device model that did not end by themselves, ran at its time, and are of no other process.
 async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow>> {
-    let apps: Vec<String> = near.iter().map(|run| run.app.clone()).collect();
-    let versions: Vec<String> = near.iter().map(|run| run.version.clone()).collect();
-    let devices: Vec<Option<String>> = near.iter().map(|run| run.device.clone()).collect();
-    let named: Vec<Option<String>> = near.iter().map(|run| run.session.clone()).collect();
-    let first: Vec<OffsetDateTime> =
-        near.iter().map(|run| run.first.checked_sub(NEIGHBOUR_WINDOW).unwrap_or(run.first)).collect();
-    let last: Vec<OffsetDateTime> =
-        near.iter().map(|run| run.last.checked_add(NEIGHBOUR_WINDOW).unwrap_or(run.last)).collect();
+    let near = NearColumns::from_runs(near);
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         PairRow,
@@ -276,12 +353,12 @@ async fn list_pairs(tx: &mut TenantTx, near: &[RunPeriod]) -> Result<Vec<PairRow
                 ORDER BY (s.pid = e.pid) IS TRUE DESC, s.started_at DESC LIMIT 50)) s ON true
            ORDER BY e.report_id, e.variant"#,
         tenant,
-        &apps,
-        &versions,
-        &devices as &[Option<String>],
-        &named as &[Option<String>],
-        &first,
-        &last,
+        &near.apps,
+        &near.versions,
+        &near.devices as &[Option<String>],
+        &near.sessions as &[Option<String>],
+        &near.first,
+        &near.last,
         LAST_SIGN_TOLERANCE.as_seconds_f64(),
         DECIDED_LIMIT
     )

@@ -2,6 +2,7 @@
 //! version, day and metric, and of these by host, device model and OS version. Hours are counted beside days.
 
 mod days;
+mod device_days;
 mod dimension;
 mod ends;
 mod hours;
@@ -24,7 +25,7 @@ use unslide_proto::event::{EventArrival, GatewayEvent};
 use unslide_store::app_signals::{self, SignalDrops};
 use unslide_store::gateway_events::{EventOutcome, is_too_old};
 use unslide_store::persons::{self, ArrivedPerson, PersonKey, PersonKind};
-use unslide_store::sql::json_time;
+use unslide_store::sql::{json_bytes, json_time};
 use unslide_store::{Result, TenantTx};
 
 /// Hosts of one app, version and day that are counted separately, and as many of each other dimension; others count as
@@ -68,12 +69,20 @@ pub async fn store(
     let (weights, drops) = weigh(tx, arrivals, &mut first, &mut outcomes).await?;
     let candidates: Vec<&MetricArrival> = first.values().map(|place| arrivals[*place]).collect();
     let new = insert_new(tx, &candidates).await?;
+    let weight = |place: &usize| weights.get(place).copied().unwrap_or_default();
     let mut kept = Vec::new();
     for (key, place) in &first {
         if new.contains(key) {
             outcomes[*place] = EventOutcome::New;
-            kept.push((arrivals[*place], weights.get(place).copied().unwrap_or_default()));
+            kept.push((arrivals[*place], weight(place)));
         }
+    }
+    let known: Vec<usize> =
+        first.into_iter().filter(|(key, _)| !new.contains(key)).map(|(_, place)| place).collect();
+    let completing = device_days::complete(tx, arrivals, &known).await?;
+    for (place, rest) in &completing {
+        outcomes[*place] = EventOutcome::Completed;
+        kept.push((rest, weight(place)));
     }
     let counted = versions::admit(tx, &kept).await?;
     let mut known = dimension::known_values(tx, &counted).await?;
@@ -121,7 +130,7 @@ async fn weigh(
     Ok((weights, drops))
 }
 
-/// Inserts the payloads that are not there yet, in the order of their keys, and returns their keys.
+/// Inserts the payloads that are not there yet, by their id and by the day that they tell of, in the order of their keys, and returns their keys.
 async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BTreeSet<PayloadKey>> {
     let rows = arrivals.iter().map(|arrival| {
         let payload = &arrival.event;
@@ -137,16 +146,18 @@ async fn insert_new(tx: &mut TenantTx, arrivals: &[&MetricArrival]) -> Result<BT
             "figures": payload.session.as_ref().map(|_| list_figures(payload)),
             "measured_at": json_time(payload.measured_at),
             "received_at": json_time(arrival.received_at),
+            "day_key": payload.device_day.map(|day| json_bytes(&day.key)),
+            "is_metric_report": payload.device_day.is_some_and(|day| day.is_report),
         })
     });
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "INSERT INTO metric_payloads (tenant, app, payload_id, day, version, build, os, device, session_id, figures,
-                                      measured_at, received_at)
+                                      measured_at, received_at, day_key, is_metric_report)
          SELECT $1, n.app, n.payload_id, n.day, n.version, n.build, n.os, n.device, n.session_id, n.figures,
-                n.measured_at, n.received_at
+                n.measured_at, n.received_at, n.day_key, n.is_metric_report
          FROM jsonb_populate_recordset(NULL::metric_payloads, $2) AS n
-         ON CONFLICT (tenant, app, payload_id, day) DO NOTHING
+         ON CONFLICT DO NOTHING
          RETURNING app, payload_id, day",
         tenant,
         rows.collect::<Value>()

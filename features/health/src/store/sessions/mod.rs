@@ -105,10 +105,10 @@ pub async fn store(
     weigh(tx, &mut told, &mut outcomes).await?;
     let mut deltas = SessionDeltas::default();
     let ended = list_bad_ends(&told);
-    memory_exceptions::lock_joins(tx, &ended.iter().map(|run| run.app.as_str()).collect()).await?;
+    let has_joins = memory_exceptions::prepare_joins(tx, &ended).await?;
     insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
     complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
-    if !ended.is_empty() {
+    if has_joins {
         memory_exceptions::join_exceptions(tx, &ended, &mut deltas).await?;
     }
     add_deltas(tx, &deltas).await?;
