@@ -70,6 +70,10 @@ final class UnslideUploadTests: XCTestCase {
         XCTAssertEqual(server.requests().count, isPacked ? 1 : 0)
     }
 
+    func testTheKeysOfARunNameTheProcess() {
+        XCTAssertEqual(UnslideRun.keys["process_id"], Int(getpid()))
+    }
+
     func testABodyIsKnownAgainByAllItsBytes() {
         let body = Data(repeating: 7, count: 1_000)
         var other = body

@@ -50,6 +50,9 @@ struct RunSummary {
     os: RunSystem,
     #[serde(default)]
     device: RunDevice,
+    /// The app's own keys at the end of the run, of any type.
+    #[serde(default)]
+    metadata: Value,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +94,13 @@ impl RunSummary {
             || self.device.model_family == "simulator"
     }
 
+    /// Returns the id of the process, which KSCrash does not write and the app's keys may have.
+    fn process_id(&self) -> Option<i32> {
+        let id = self.metadata.get("process_id")?;
+        let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
+        i32::try_from(id).ok().filter(|id| *id > 0)
+    }
+
     fn to_event(&self, run_id: &str) -> Result<Value, String> {
         let mut event = Map::new();
         let mut set = |field: &str, value: Value| drop(event.insert(field.to_owned(), value));
@@ -116,6 +126,9 @@ impl RunSummary {
         set("ended_at", format_millis("ended_at_ms", self.ended_at_ms.max(self.started_at_ms))?.into());
         if let Some(is_foreground) = self.outcome.user_perceptible {
             set("foreground", is_foreground.into());
+        }
+        if let Some(id) = self.process_id() {
+            set("pid", id.into());
         }
         set("termination", json!({"reason": cut_text(&self.outcome.termination_reason)}));
         Ok(Value::Object(event))
@@ -295,6 +308,23 @@ mod tests {
         };
         assert_eq!(without_times(&event), without_times(&wanted));
         assert!(event["started_at"].as_str() < event["ended_at"].as_str(), "{event}");
+    }
+
+    #[test]
+    fn the_apps_keys_name_the_process() {
+        let process = |metadata: Value| {
+            let mut run = summary();
+            run["metadata"] = metadata;
+            let event: Value = serde_json::from_slice(&convert(&run).unwrap().event.unwrap()).unwrap();
+            event.get("pid").cloned()
+        };
+        for named in [json!(731), json!("731")] {
+            assert_eq!(process(json!({"process_id": named, "cart": [1]})), Some(json!(731)));
+        }
+        for odd in [json!(-1), json!(0), json!(7.5), json!(1_u64 << 40), json!("x"), json!([])] {
+            assert_eq!(process(json!({"process_id": odd})), None);
+        }
+        assert_eq!((process(json!([7])), process(Value::Null)), (None, None));
     }
 
     #[test]
