@@ -104,6 +104,29 @@ fn forms_of_other_encoders_are_read_and_named() {
             }),
             "the names of threads and frames",
         ),
+        (
+            with(&|report| {
+                let threads = tree(report)["callStackThreads"].take();
+                tree(report).as_object_mut().unwrap().remove("callStackThreads");
+                tree(report)["threads"] = threads;
+            }),
+            "the names of threads and frames",
+        ),
+        (
+            with(&|report| {
+                let thread = &mut tree(report)["callStackThreads"][0];
+                thread["callStackRootFrames"] = thread["rootFrames"].take();
+                thread.as_object_mut().unwrap().remove("rootFrames");
+            }),
+            "the names of threads and frames",
+        ),
+        (
+            with(&|report| {
+                tree(report)["callStackThreads"][0]["rootFrames"][0]["binaryName"] =
+                    json!("libswiftCore.dylib");
+            }),
+            "names in frames",
+        ),
         (with(&|report| report["timeRange"] = json!({"start": 799_113_600.25, "duration": 0})), "timeRange"),
         (with(&|report| report["timeRange"]["end"] = json!("2026-04-29T00:00:00.25Z")), "dates"),
         (
@@ -137,6 +160,30 @@ fn forms_of_other_encoders_are_read_and_named() {
             json!({"org.example.screen": report["environment"]["states"].take()});
     });
     assert_eq!(report(&bytes(&by_domain)), expected, "Apple's encoder has this option");
+}
+
+#[test]
+fn measured_values_of_other_encoders_are_read() {
+    let expected = report(&bytes(&hang()));
+    for (value, is_text) in
+        [(json!(2_750), false), (json!("2750 ms"), true), (json!({"value": 2.75, "unit": "s"}), false)]
+    {
+        let mut other = hang();
+        other["hangDiagnostic"]["hangDuration"] = value;
+        let log = bytes(&other);
+        let readers = readers();
+        let opened = readers.open(&log, &ReadLimits::default()).unwrap();
+        let read = Report::read_event(opened.json(), &ReadLimits::default()).unwrap();
+        assert_eq!(read.duration_millis(), Some(2_750), "{other}");
+        let found = report(&log);
+        let is_marked = found["user"]["notApplesForm"] == "measurements";
+        assert_eq!(is_marked, is_text || other["hangDiagnostic"]["hangDuration"].is_number(), "{other}");
+        assert_eq!(found["user"]["regionFormat"], expected["user"]["regionFormat"]);
+    }
+    // An unknown unit stays as it is, and nothing is measured.
+    let mut other = hang();
+    other["hangDiagnostic"]["hangDuration"] = json!({"value": 3, "unit": "fortnights"});
+    assert!(report(&bytes(&other)).to_string().contains("3 fortnights"));
 }
 
 #[test]
