@@ -101,6 +101,7 @@ pub fn run(arguments: Arguments) -> Outcome {
 
 fn list_reports(arguments: ListArguments) -> Outcome {
     let now = SystemClock.now_micros() / 1_000;
+    let group = arguments.group.map(|group| group.to_string());
     let query = filter_given([
         ("app", arguments.app),
         ("version", arguments.app_version),
@@ -108,7 +109,7 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         ("from", arguments.from.map(|from| from.as_text(now))),
         ("to", arguments.to.map(|to| to.as_text(now))),
         ("type", arguments.crash_type),
-        ("group", arguments.group.map(|group| group.to_string())),
+        ("group", group.clone()),
         ("q", arguments.search),
         ("status", arguments.status),
         ("key", arguments.key),
@@ -126,7 +127,14 @@ fn list_reports(arguments: ListArguments) -> Outcome {
         row,
         empty: "no report matches",
     };
-    block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
+    block_on(async {
+        let client = Client::new(&arguments.server)?;
+        // A mistyped group has no reports, which looks like a group without some.
+        if let Some(group) = group {
+            client.get::<Value>(&format!("/v1/groups/{group}")).await?;
+        }
+        arguments.form.print_list(listing, &client).await
+    })
 }
 
 fn row(report: &Value) -> [String; 7] {

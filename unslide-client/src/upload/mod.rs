@@ -106,6 +106,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     report.print_report(arguments)
 }
 
+/// Returns true for a file without bytes: as empty input of any command, it is a mistake of the command line.
+fn is_empty_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
+}
+
 /// Says that there is nothing to send in the folders that were named.
 fn nothing_found(arguments: &Arguments) -> String {
     let folders: Vec<String> = arguments.paths.iter().map(|path| path_text(path)).collect();
@@ -203,9 +208,11 @@ impl Report {
         } else {
             inform!("{new} uploaded, {known} known before, {} failed", failed.len());
         }
+        let is_all_empty = || failed.iter().all(|(path, _)| is_empty_file(path));
         match ended {
             Some(error) => Err(error.into()),
             None if failed.is_empty() => Ok(Exit::Ready),
+            None if new + known + lacking == 0 && is_all_empty() => Ok(Exit::Usage),
             None => Ok(Exit::Failed),
         }
     }

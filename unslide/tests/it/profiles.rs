@@ -57,6 +57,8 @@ fn a_login_is_tried_and_kept_for_this_user_alone_and_later_commands_use_it() {
     assert_eq!((list.code, list.output.as_str()), (Some(0), ""), "{}", list.error);
     assert_eq!(list.error, "unslide: no report matches\n");
     assert_eq!(last_key(&api), "Bearer unslide_a_b");
+    let of_no_group = run(home.path(), &["reports", "--group", "SHOP-1A2B"], &[], "");
+    assert_eq!(of_no_group.code, Some(3), "a mistyped group is no empty list: {}", of_no_group.error);
     let doctor = run(home.path(), &["doctor"], &[], "");
     assert_eq!(doctor.code, Some(0), "{}", doctor.output);
     assert!(doctor.output.contains("(from the profile default) answers: unslide 0.1.0"), "{}", doctor.output);

@@ -75,6 +75,18 @@ fn a_path_that_is_not_there_ends_an_upload_before_it_begins() {
 }
 
 #[test]
+fn a_file_without_bytes_is_a_mistake_of_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.zip");
+    std::fs::write(&empty, "").unwrap();
+    let url = api("");
+    let (code, _, error) = upload(&url, "x", &[], std::slice::from_ref(&empty));
+    assert!(code == Some(2) && error.contains("empty"), "{error}");
+    let (code, _, error) = upload(&url, "x", &[], &[files(&folder, 1).remove(0), empty]);
+    assert_eq!(code, Some(1), "the other one was sent: {error}");
+}
+
+#[test]
 fn the_default_address_is_called_the_default() {
     let folder = tempfile::tempdir().unwrap();
     let file = files(&folder, 1).remove(0);
