@@ -30,7 +30,7 @@ const LEAST_TOTALS: usize = 4;
 /// The day of a device, as a payload of MetricKit tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceDay {
-    /// Equal in both forms.
+    /// A hash of the figures, equal in both forms.
     pub key: [u8; 16],
     /// True for a report since iOS 27, which has figures that the older payload lacks.
     pub is_report: bool,

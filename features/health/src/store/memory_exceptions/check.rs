@@ -1,4 +1,4 @@
-//! What became of memory exceptions, and how often the inferred ends for lack of memory were right, by what MetricKit says.
+//! Outcomes of memory exceptions, and how often the inferred ends for lack of memory were right, by what MetricKit says.
 
 use super::decision::{JoinOutcome, MemoryExceptionId};
 use serde::Serialize;
