@@ -4,7 +4,8 @@
     pages.py --unslide PROGRAM --demo FOLDER --clients FOLDER [--only TEXT] PAGE...
 
 The words after a block's language mark it: `run` must end with 0, `upload` must also make the symbols of the build ready.
-Further words name the programs that the block needs; without one of them it is left out. Exit 0 if no block failed.
+Further words name the programs that the block needs; without one of them it is left out. A block that uses the action for GitHub
+or the component for GitLab runs their steps, with a release on this machine. Exit 0 if no block failed.
 """
 import argparse
 import json
@@ -18,6 +19,7 @@ import time
 import zipfile
 
 import clients
+import pipelines
 from check import Api
 
 FENCE = re.compile(r"^( *)```(sh|yaml|ruby) (run|upload)((?: [\w-]+)*)$")
@@ -157,16 +159,48 @@ def environment(server, client_folder, folder):
     }
 
 
+def run_pipeline(block, server, client, folder):
+    """Runs the steps that a block uses, with the program that they install. Returns the result of the last step."""
+    release = pipelines.Release(client, folder)
+    variables = {"PATH": os.environ["PATH"], "UNSLIDE_RELEASES": release.url, "UNSLIDE_SIGNATURE": "none"}
+    text = "\n".join(block.lines)
+    steps = pipelines.steps(text, server.key, server.url)
+    if pipelines.COMPONENT.search(text):
+        variables |= {"UNSLIDE_URL": server.url, "UNSLIDE_API_KEY": server.key}
+    done = pipelines.run_steps(steps, variables, folder, BLOCK_SECONDS)
+    if done.status == 0 and pipelines.COMPONENT.search(text):
+        release.change_installer()
+        if pipelines.run_steps(steps, variables, folder, BLOCK_SECONDS).status == 0:
+            return clients.Result("no refusal", "a changed install.sh was run")
+    return done
+
+
 def run_block(block, server, arguments, folder):
     """Runs a block. Returns an empty text, or why it failed."""
     ids = write_build(arguments.demo, folder)
-    variables = environment(server, os.path.abspath(arguments.clients), folder)
-    done = clients.run(["sh", "-e", "-c", block.script()], variables, folder, BLOCK_SECONDS)
+    if pipelines.is_pipeline("\n".join(block.lines)):
+        done = run_pipeline(block, server, client_program(arguments.unslide), folder)
+    else:
+        variables = environment(server, os.path.abspath(arguments.clients), folder)
+        done = clients.run(["sh", "-e", "-c", block.script()], variables, folder, BLOCK_SECONDS)
     if done.reports_failure():
         return f"{done.status} {done.text}"
     if block.mark == "upload":
         return Api(server.url, server.key).wait_ready(ids)
     return ""
+
+
+def client_program(program):
+    """Returns the program for build machines, which is built beside the other."""
+    return os.path.join(os.path.dirname(os.path.abspath(program)), "unslide-client")
+
+
+def lacking_programs(block, arguments, path):
+    """Returns what a block needs that is not there."""
+    lacking = [program for program in block.needs if shutil.which(program, path=path) is None]
+    if pipelines.is_pipeline("\n".join(block.lines)) and not os.path.exists(client_program(arguments.unslide)):
+        lacking.append("unslide-client beside unslide")
+    return lacking
 
 
 def main():
@@ -186,7 +220,7 @@ def main():
         for block in blocks:
             folder = tempfile.mkdtemp(dir=lab)
             path = environment(server, os.path.abspath(arguments.clients), folder)["PATH"]
-            lacking = [program for program in block.needs if shutil.which(program, path=path) is None]
+            lacking = lacking_programs(block, arguments, path)
             reason = f"no {lacking[0]}" if lacking else run_block(block, server, arguments, folder)
             outcome = "skip" if lacking else "FAIL" if reason else "pass"
             counts[outcome] += 1
