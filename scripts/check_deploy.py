@@ -1,6 +1,7 @@
 """What no schema sees in the deployment files: references among them, probes, limits, and that the
 binary accepts the configuration they hand it; and what the documents say of the same. Run by scripts/check-deploy."""
 
+import hashlib
 import ipaddress
 import json
 import os
@@ -558,6 +559,22 @@ def check_bucket():
     expect(all("Expiration" not in rule for rule in rules), "bucket: a rule deletes objects")
 
 
+def check_pipelines():
+    """The action for GitHub and the component for GitLab install the program of this version, by the installer of this commit."""
+    version = tomllib.loads((TOP / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    action, (head, job) = documents(TOP / "deploy/github/action.yml")[0], documents(TOP / "deploy/gitlab/templates/upload.yml")
+    for name, inputs in (("action", action["inputs"]), ("component", head["spec"]["inputs"])):
+        expect(inputs["version"]["default"] == version, f"{name}: installs {inputs['version']['default']}, not {version}")
+    script = "\n".join(job["upload-symbols"]["script"])
+    checksum = hashlib.sha256((TOP / "deploy/install.sh").read_bytes()).hexdigest()
+    expect(f'"{checksum}  install.sh"' in script, f"component: the checksum of install.sh is {checksum}")
+    expect(f"/download/v{version}/install.sh" in script, f"component: takes install.sh from another version than {version}")
+    text = (TOP / "docs/ci.md").read_text()
+    named = set(re.findall(r"(?:deploy/github@v|unslide/unslide/v|upload@)(\d+\.\d+\.\d+)", text))
+    named |= set(re.findall(r"--version (\S+)", (TOP / "docs/clouds.md").read_text()))
+    expect(named == {version}, f"ci.md and clouds.md: name the versions {sorted(named)}")
+
+
 def check_components():
     """The page of the components has each of them."""
     table = re.findall(r"^\| `([\w-]+)` \|", (TOP / "docs/clouds.md").read_text().split("\n# Components\n")[1].split("\n# ")[0], re.M)
@@ -585,6 +602,7 @@ check_image()
 check_bake()
 check_bucket()
 check_components()
+check_pipelines()
 check_writers()
 compose = check_compose()
 if binary := os.environ.get("UNSLIDE_BIN"):
