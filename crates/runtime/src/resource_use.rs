@@ -16,8 +16,8 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for the last uses when the process stops.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The beginning of the names of threads of Kafka's clients.
-const KAFKA_THREADS: &str = "rdk:";
+/// The beginnings of the names of threads that work for all records alike: Kafka's clients, and the lanes that read with them.
+const KAFKA_THREADS: [&str; 2] = ["rdk:", "lane "];
 
 /// The CPU time that was handed on.
 struct HandedOn {
@@ -101,7 +101,7 @@ fn log_failure(error: &impl Display) {
 fn take_process_use() -> ResourceUses {
     let mut handed_on = HANDED_ON.lock();
     let mut uses = PROCESS_USE.take();
-    let kafka = read_thread_micros(KAFKA_THREADS);
+    let kafka = KAFKA_THREADS.map(read_thread_micros).iter().sum();
     share_by_bytes(&mut uses, kafka.saturating_sub(handed_on.kafka_micros));
     handed_on.kafka_micros = kafka;
     handed_on.attributed_micros += uses.values().map(|used| used.cpu_micros).sum::<u64>();
@@ -187,7 +187,7 @@ mod tests {
             while read_clock(ClockId::CLOCK_THREAD_CPUTIME_ID) < Duration::from_millis(30) {}
             stop.recv().unwrap_err();
         });
-        while read_thread_micros(KAFKA_THREADS) == 0 {
+        while read_thread_micros("rdk:") == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(read_thread_micros("no such thread"), 0);
