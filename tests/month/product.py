@@ -129,10 +129,12 @@ class Product:
         process.wait(timeout=WAIT_SECONDS)
 
     def stop(self):
+        # A second signal aborts what still runs.
         for process in self.services.values():
             process.terminate()
-        for name in list(self.services):
-            self.stop_service(name)
+        for process in self.services.values():
+            process.wait(timeout=WAIT_SECONDS)
+        self.services.clear()
 
     def run(self, *arguments: str, check=True, **more: str) -> subprocess.CompletedProcess:
         """Runs a command of an operator at the clock of the month, with the login that it needs."""
