@@ -117,8 +117,8 @@ def nothing_of_the_erased(month):
     tables = month.product.sql("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace").split()
     # One statement: a start of psql for each table takes longer than all of them.
     each = " UNION ALL ".join(f"SELECT '{table}' AS name, string_agg(row::text, ' ') AS found FROM {table} row "
-                              f"WHERE row::text ~ $pattern${pattern}$pattern$" for table in tables)
-    found = month.product.sql(f"SELECT coalesce(jsonb_object_agg(name, found), '{{}}') FROM ({each}) place WHERE found IS NOT NULL")
+                              "WHERE row::text ~ (SELECT text FROM pattern)" for table in tables)
+    found = month.product.sql(f"WITH pattern AS (SELECT $pattern${pattern}$pattern$ AS text) SELECT coalesce(jsonb_object_agg(name, found), '{{}}') FROM ({each}) place WHERE found IS NOT NULL")
     places = list(json.loads(found).items())
     places += [(log.name, log.read_text(errors="replace")) for log in month.folder.glob("*.log")]
     for place, text in places:
