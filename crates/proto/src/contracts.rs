@@ -143,6 +143,7 @@ fn list_messages() -> Vec<String> {
         analysis_switches: [("crash_analysis".to_owned(), false), ("variables".to_owned(), true)].into(),
     };
     let used = UsedSymbol { tenant: "acme".to_owned(), debug_id: vec![1; 16].into() };
+    let used = UsedSymbols { symbols: vec![used], tenants: vec!["acme".to_owned(), "stark".to_owned()] };
     let request = |body| Resymbolicate {
         tenant: "acme".to_owned(),
         report_id: vec![2; 16].into(),
@@ -197,7 +198,7 @@ fn list_messages() -> Vec<String> {
     vec![
         format_message(SYMBOL, "SymbolEvent", &event),
         format_message(SYMBOL, "TenantConfig", &config),
-        format_message(SYMBOL, "UsedSymbols", &UsedSymbols { symbols: vec![used] }),
+        format_message(SYMBOL, "UsedSymbols", &used),
         format_message(
             REPORT_PROTO,
             "Resymbolicate",
@@ -244,7 +245,9 @@ fn list_names() -> Vec<String> {
     for lane in [lanes::LIVE, lanes::RETRY, lanes::RESYMBOLICATE] {
         lines.push(format!("group {}", lanes::consumer_group("", lane)));
     }
-    lines.push(format!("key of a report {}", keys::for_report(&tenant.scope(ReportId([2; 16])))));
+    let report = tenant.scope(ReportId([2; 16]));
+    lines.push(format!("key of an input record {}", keys::for_input(&report, Some("com.acme.shop"), 8)));
+    lines.push(format!("key of a report {}", keys::for_report(&report)));
     lines.push(format!("key of symbols {}", keys::for_symbols(Some(&tenant), &DebugId([1; 16]))));
     lines.push(format!("key of a system's symbols {}", keys::for_symbols(None, &DebugId([1; 16]))));
     lines.push(format!("key of a tenant {}", keys::for_tenant(&tenant)));

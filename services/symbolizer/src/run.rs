@@ -124,8 +124,10 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
     warm_start.wait_for_lists().await;
     let parts = WorkerParts { tenants, symbols, warm_start, objects, features };
     let worker = Arc::new(build_worker(&config, &host, &metrics, parts));
-    let shares =
-        [live::LIVE_LANE, retry::RETRY_LANE].map(|lane| (lane, Arc::new(TenantRates::new(RATE_BURST))));
+    let live_rates =
+        TenantRates::new(RATE_BURST).with_partitions(worker.warm_start.tenant_partitions.clone());
+    let shares = [(live::LIVE_LANE, live_rates), (retry::RETRY_LANE, TenantRates::new(RATE_BURST))]
+        .map(|(lane, rates)| (lane, Arc::new(rates)));
     probe_outputs(&host, &worker);
     let mut lanes = start_lanes(&config, &host, &worker, &shares)?;
     for (name, lane) in &lanes {

@@ -59,6 +59,7 @@ impl LaneCharges {
         if self.charged_arrays.lock().contains(at) {
             return true;
         }
+        self.rates.record_use(tenant, at, now);
         let is_within = |rate| self.rates.take_units(tenant, &at.topic, rate, now, units);
         self.checks.tenant_rate(limits).is_none_or(is_within) && self.fair_shares.try_take(tenant, now, units)
     }

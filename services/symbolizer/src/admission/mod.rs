@@ -3,5 +3,6 @@
 pub mod drain_rates;
 pub mod lane_charges;
 pub mod sender;
+pub mod tenant_partitions;
 pub mod tenant_rates;
 pub mod tenants;

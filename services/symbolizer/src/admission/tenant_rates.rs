@@ -1,15 +1,17 @@
 //! Rate limits of the tenants in this lane: token buckets by tenant, in cost units. Times are in microseconds
 //! of the monotonic clock.
 //!
-//! A tenant's rate applies across all workers, but the workers don't communicate. Each applies the share of
-//! the rate that matches its share of the topic's partitions.
+//! A tenant's rate applies across all workers, and no worker asks another. Each applies the share of the rate that matches its
+//! share of the partitions that the tenant uses, or of all of the topic while that is not known.
 
+use crate::admission::tenant_partitions::TenantPartitions;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::TenantId;
 use unslide_runtime::fairness::{Rate, TokenBuckets};
+use unslide_stream::RecordRef;
 use unslide_stream::lane::TopicShare;
 
 /// Identifies the records that share a bucket.
@@ -27,6 +29,7 @@ pub struct TenantRates {
     buckets: TokenBuckets<BucketKey>,
     /// Share of each topic's partitions that is assigned to this lane.
     parts: Mutex<HashMap<Arc<str>, f64>>,
+    partitions: Arc<TenantPartitions>,
 }
 
 impl TenantRates {
@@ -36,7 +39,14 @@ impl TenantRates {
             burst_seconds: burst.as_secs_f64(),
             buckets: TokenBuckets::default(),
             parts: Mutex::default(),
+            partitions: Arc::default(),
         }
+    }
+
+    /// Divides the rate of a tenant by the partitions that it uses.
+    #[must_use]
+    pub fn with_partitions(self, partitions: Arc<TenantPartitions>) -> TenantRates {
+        TenantRates { partitions, ..self }
     }
 
     /// Sets the lane's partitions after they have changed.
@@ -45,7 +55,13 @@ impl TenantRates {
             let assigned = s.partitions.len();
             assigned as f64 / s.total.max(assigned).max(1) as f64
         };
+        self.partitions.set_assigned(shares);
         *self.parts.lock() = shares.iter().map(|s| (Arc::clone(&s.topic), part(s))).collect();
+    }
+
+    /// Records that the lane got a record of a tenant.
+    pub fn record_use(&self, tenant: &TenantId, at: &RecordRef, now: i64) {
+        self.partitions.record_use(tenant, at, now);
     }
 
     /// Takes `units` for a record of this topic. Returns false if the tenant is over its rate. `per_second`
@@ -58,13 +74,13 @@ impl TenantRates {
         now: i64,
         units: u64,
     ) -> bool {
-        let (key, rate) = self.topic_bucket(tenant, topic, per_second);
+        let (key, rate) = self.topic_bucket(tenant, topic, per_second, now);
         self.buckets.with_bucket(key, rate, now, |bucket| bucket.try_take(rate, now, units as f64))
     }
 
     /// Charges `more` units for a record of this topic that cost more than was taken.
     pub fn charge_units(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, more: u64) {
-        let (key, rate) = self.topic_bucket(tenant, topic, per_second);
+        let (key, rate) = self.topic_bucket(tenant, topic, per_second, now);
         self.buckets.with_bucket(key, rate, now, |bucket| bucket.charge_tokens(rate, now, more as f64));
     }
 
@@ -115,8 +131,15 @@ impl TenantRates {
     }
 
     /// Returns the bucket and rate of a tenant's records of one topic.
-    fn topic_bucket(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64) -> (BucketKey, Rate) {
-        let part = self.parts.lock().get(topic).copied().unwrap_or(1.0);
+    fn topic_bucket(
+        &self,
+        tenant: &TenantId,
+        topic: &Arc<str>,
+        per_second: f64,
+        now: i64,
+    ) -> (BucketKey, Rate) {
+        let of_all = || self.parts.lock().get(topic).copied().unwrap_or(1.0);
+        let part = self.partitions.part_of_tenant(tenant, topic, now).unwrap_or_else(of_all);
         let rate = Rate::with_burst(per_second * part, self.burst_seconds);
         (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: None }, rate)
     }
@@ -157,6 +180,24 @@ mod tests {
         assert_eq!(taken(&workers[0], "quiet", &topic, 1_000_000), 30, "another tenant's is its own");
         workers[0].set_assigned(&[share(&topic, 12)]);
         assert_eq!(taken(&workers[0], "acme", &topic, 2_000_000), 120);
+    }
+
+    /// Proves: fairness
+    #[test]
+    fn a_tenant_with_one_app_has_its_rate_in_one_partition_once_a_list_names_it() {
+        let topic: Arc<str> = "in".into();
+        let partitions = Arc::new(TenantPartitions::default());
+        let rates = TenantRates::new(Duration::from_secs(1)).with_partitions(Arc::clone(&partitions));
+        rates.set_assigned(&[share(&topic, 3)]);
+        let at = RecordRef { topic: Arc::clone(&topic), partition: 2, offset: 0 };
+        rates.record_use(&tenant("acme"), &at, 0);
+        assert_eq!(taken(&rates, "acme", &topic, 0), 30, "a quarter of all partitions");
+        partitions.record_list("in", 2, &["acme".to_owned()], 0, 0);
+        assert_eq!(taken(&rates, "acme", &topic, 1_000_000), 120);
+        assert_eq!(taken(&rates, "new", &topic, 1_000_000), 30);
+        // Another worker's partition has the tenant's next app.
+        partitions.record_list("in", 7, &["acme".to_owned()], 1_000_000, 1_000_000);
+        assert_eq!(taken(&rates, "acme", &topic, 2_000_000), 60);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The symcaches that records of one partition used lately, and the list of them for the partition's next worker.
+//! The symcaches that records of one partition used lately, and the list of them for the partition's next worker. The list
+//! names the tenants of the records as well.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use unslide_model::{DebugId, Owned, Owner, TenantId};
 use unslide_proto::Message;
 use unslide_proto::symbol;
@@ -9,6 +10,9 @@ use unslide_proto::symbol;
 const USE_AGE_MICROS: i64 = 3_600_000_000;
 /// Age of the uses that the worker before recorded, in microseconds. They leave the list unless they are used again.
 const EARLIER_USE_AGE_MICROS: i64 = USE_AGE_MICROS / 2;
+/// Age of a list after which it is written again if records came, in microseconds. A tenant that is in no list is listed at
+/// once.
+const LIST_AGE_MICROS: i64 = 300_000_000;
 /// The most symcaches of a list. With the longest slugs it has 31 KB.
 const MAX_LISTED: usize = 500;
 
@@ -18,6 +22,8 @@ pub struct UsedSymbols {
     times: HashMap<Owned<DebugId>, i64>,
     /// True if a symcache was used since the last list.
     changed: bool,
+    /// Tenants of the last list, with its time.
+    listed: Option<(i64, HashSet<TenantId>)>,
 }
 
 impl UsedSymbols {
@@ -25,7 +31,7 @@ impl UsedSymbols {
     pub fn from_list(listed: &[Owned<DebugId>], now: i64) -> UsedSymbols {
         let used_at = |rank: usize| now - EARLIER_USE_AGE_MICROS - i64::try_from(rank).unwrap_or(0);
         let times = listed.iter().enumerate().map(|(rank, id)| (id.clone(), used_at(rank)));
-        UsedSymbols { times: times.collect(), changed: false }
+        UsedSymbols { times: times.collect(), ..UsedSymbols::default() }
     }
 
     /// Records that a report used these symcaches.
@@ -37,17 +43,24 @@ impl UsedSymbols {
         }
     }
 
-    /// Returns the list as a message, or `None` if no symcache was used since the last one.
-    pub fn take_list(&mut self, now: i64) -> Option<Vec<u8>> {
-        if !std::mem::take(&mut self.changed) {
+    /// Returns the list as a message, with the tenants whose records came lately. Returns `None` if there is nothing to tell, or
+    /// if the last list is new and names them all. `is_last` is true for the list of a worker that stops.
+    pub fn take_list(&mut self, tenants: &[TenantId], now: i64, is_last: bool) -> Option<Vec<u8>> {
+        let is_due = self.listed.as_ref().is_none_or(|(at, listed)| {
+            is_last || now - at >= LIST_AGE_MICROS || tenants.iter().any(|tenant| !listed.contains(tenant))
+        });
+        if !is_due || (!self.changed && tenants.is_empty()) {
             return None;
         }
+        self.changed = false;
+        self.listed = Some((now, tenants.iter().cloned().collect()));
         let newest = self.keep_newest(now);
         let symbols = newest.iter().map(|id| symbol::UsedSymbol {
             tenant: id.owner.tenant().map(TenantId::to_string).unwrap_or_default(),
             debug_id: id.id.0.to_vec().into(),
         });
-        Some(symbol::UsedSymbols { symbols: symbols.collect() }.encode_to_vec())
+        let tenants = tenants.iter().map(TenantId::to_string).collect();
+        Some(symbol::UsedSymbols { symbols: symbols.collect(), tenants }.encode_to_vec())
     }
 
     /// Forgets old uses and those over the limit. Returns the others, the newest first.
@@ -74,6 +87,11 @@ pub fn read_list(value: &[u8]) -> Vec<Owned<DebugId>> {
     list.symbols.iter().take(MAX_LISTED).filter_map(read).collect()
 }
 
+/// Reads the tenants of a list, as it names them.
+pub fn read_tenants(value: &[u8]) -> Vec<String> {
+    symbol::UsedSymbols::decode(value).unwrap_or_default().tenants
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,24 +109,24 @@ mod tests {
     #[test]
     fn a_list_has_the_uses_of_an_hour_the_last_first() {
         let mut used = UsedSymbols::default();
-        assert_eq!(used.take_list(0), None);
+        assert_eq!(used.take_list(&[], 0, false), None);
         used.record_use([id(1), id(2)], 0);
         used.record_use([id(3)], 20 * MINUTE);
         used.record_use([id(1)], 30 * MINUTE);
-        let list = used.take_list(61 * MINUTE).unwrap();
+        let list = used.take_list(&[], 61 * MINUTE, false).unwrap();
         assert_eq!(read_list(&list), [id(1), id(3)], "the system's symcache was not used for an hour");
-        assert_eq!(used.take_list(61 * MINUTE), None, "nothing was used since");
+        assert_eq!(used.take_list(&[], 61 * MINUTE, false), None, "nothing was used since");
         used.record_use((0..2_000).map(id), 70 * MINUTE);
-        assert_eq!(read_list(&used.take_list(70 * MINUTE).unwrap()).len(), MAX_LISTED);
+        assert_eq!(read_list(&used.take_list(&[], 70 * MINUTE, false).unwrap()).len(), MAX_LISTED);
     }
 
     #[test]
     fn what_the_worker_before_used_counts_for_half_an_hour() {
         let mut used = UsedSymbols::from_list(&[id(1), id(2)], 0);
         used.record_use([id(3)], MINUTE);
-        assert_eq!(read_list(&used.take_list(MINUTE).unwrap()), [id(3), id(1), id(2)]);
+        assert_eq!(read_list(&used.take_list(&[], MINUTE, false).unwrap()), [id(3), id(1), id(2)]);
         used.record_use([id(2)], 2 * MINUTE);
-        assert_eq!(read_list(&used.take_list(31 * MINUTE).unwrap()), [id(2), id(3)]);
+        assert_eq!(read_list(&used.take_list(&[], 31 * MINUTE, false).unwrap()), [id(2), id(3)]);
     }
 
     #[test]
@@ -119,6 +137,23 @@ mod tests {
             debug_id: vec![0; length].into(),
         };
         let symbols = vec![used("A tenant?", 16), used("acme", 3), used("", 16)];
-        assert_eq!(read_list(&symbol::UsedSymbols { symbols }.encode_to_vec()), [id(0)]);
+        let list = symbol::UsedSymbols { symbols, ..symbol::UsedSymbols::default() };
+        assert_eq!(read_list(&list.encode_to_vec()), [id(0)]);
+    }
+
+    #[test]
+    fn a_tenant_in_no_list_is_listed_at_once_and_others_every_five_minutes() {
+        let tenants: Vec<TenantId> = ["acme", "stark"].map(|slug| TenantId::new(slug).unwrap()).into();
+        let mut used = UsedSymbols::default();
+        let mut list =
+            |tenants: &[TenantId], now, is_last| Some(read_tenants(&used.take_list(tenants, now, is_last)?));
+        assert_eq!(list(&tenants[..1], 0, false).unwrap(), ["acme"], "no symcache was used");
+        assert_eq!(list(&tenants[..1], MINUTE, false), None);
+        assert_eq!(list(&tenants, 2 * MINUTE, false).unwrap(), ["acme", "stark"]);
+        assert_eq!(list(&tenants, 3 * MINUTE, false), None);
+        assert_eq!(list(&tenants[1..], 4 * MINUTE, true).unwrap(), ["stark"], "the worker stops");
+        assert_eq!(list(&tenants, 5 * MINUTE, false).unwrap(), ["acme", "stark"]);
+        assert_eq!(list(&tenants, 10 * MINUTE, false).unwrap(), ["acme", "stark"]);
+        assert_eq!(list(&[], 20 * MINUTE, false), None);
     }
 }

@@ -1,9 +1,11 @@
 //! Loads the symcaches of a partition that is new to this worker, before its first record is taken.
 //!
 //! Each worker writes which symcaches its partitions used, to a compacted topic. The next worker of a partition loads
-//! them, within limits of bytes and time. Without a readable list, reports fetch their symcaches themselves.
+//! them, within limits of bytes and time. Without a readable list, reports fetch their symcaches themselves. All workers read
+//! there which partitions a tenant uses, too.
 
-use crate::symbols::used_symbols::{UsedSymbols, read_list};
+use crate::admission::tenant_partitions::TenantPartitions;
+use crate::symbols::used_symbols::{UsedSymbols, read_list, read_tenants};
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -24,8 +26,8 @@ use unslide_symbolicate::ImageSymbols;
 const LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which a record that waits is looked at again. Each look costs a fetch.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval between two lists of a partition.
-const LIST_INTERVAL: Duration = Duration::from_secs(300);
+/// Interval at which a worker looks which lists are due.
+const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time for which a worker that stops writes its lists.
 const LAST_LISTS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Symcaches of one partition that are loaded at the same time.
@@ -59,7 +61,24 @@ pub struct WarmStart {
     topic: String,
     lists: Lists,
     reader: TailReader,
+    /// Partitions that each tenant uses.
+    pub tenant_partitions: Arc<TenantPartitions>,
     partitions: Mutex<HashMap<TopicPartition, WarmPartition>>,
+}
+
+/// Records the tenants that a list of a partition names. The list is as old as the record, by the clocks of both.
+fn record_tenants(
+    partitions: &TenantPartitions,
+    (key, list): (&Bytes, &Bytes),
+    time_millis: Option<i64>,
+    clock: &dyn Clock,
+) {
+    let Some((topic, partition)) = keys::read_partition(key) else { return };
+    let tenants = read_tenants(list);
+    let now = clock.monotonic_micros();
+    let age_of = |time: i64| clock.now_micros().saturating_sub(time.saturating_mul(1_000)).max(0);
+    let age = time_millis.map_or(0, age_of);
+    partitions.record_list(topic, partition, &tenants, now.saturating_sub(age), now);
 }
 
 struct WarmPartition {
@@ -77,10 +96,12 @@ impl WarmStart {
         limits: WarmStartLimits,
     ) -> Result<Arc<WarmStart>, StreamError> {
         let lists = Lists::default();
-        let read = Arc::clone(&lists);
+        let tenant_partitions = Arc::new(TenantPartitions::default());
+        let (read, tenants, now) = (Arc::clone(&lists), Arc::clone(&tenant_partitions), Arc::clone(&clock));
         let topic = settings.topic_names().used_symbols;
         let reader = TailReader::start(settings, &topic, Arc::clone(&clock), move |event| {
-            if let TailEvent::Record(Record { key: Some(key), value: Some(value), .. }) = event {
+            if let TailEvent::Record(Record { key: Some(key), value: Some(value), time_millis, .. }) = event {
+                record_tenants(&tenants, (&key, &value), time_millis, &*now);
                 read.lock().insert(key, value);
             }
         })?;
@@ -93,6 +114,7 @@ impl WarmStart {
             topic,
             lists,
             reader,
+            tenant_partitions,
             partitions: Mutex::default(),
         }))
     }
@@ -211,13 +233,15 @@ impl WarmStart {
         }
     }
 
-    /// Writes the lists of all partitions with new uses. A list that cannot be written is written after the next use.
-    pub async fn write_lists(&self, producer: &Producer) {
+    /// Writes the lists of all partitions with new uses that are due. A list that cannot be written is written later.
+    /// `is_last` is true if the worker stops.
+    pub async fn write_lists(&self, producer: &Producer, is_last: bool) {
         let now = self.clock.monotonic_micros();
         let lists: Vec<OutRecord> = {
             let mut partitions = self.partitions.lock();
             let due = partitions.iter_mut().filter_map(|((topic, partition), state)| {
-                let list = state.used.take_list(now)?;
+                let tenants = self.tenant_partitions.list_tenants(topic, *partition, now);
+                let list = state.used.take_list(&tenants, now, is_last)?;
                 let key = keys::for_partition(topic, *partition);
                 Some(OutRecord::for_topic(self.topic.as_str(), list).key(key))
             });
@@ -232,13 +256,13 @@ impl WarmStart {
     pub async fn keep_writing(&self, producer: &Producer) {
         loop {
             tokio::time::sleep(LIST_INTERVAL).await;
-            self.write_lists(producer).await;
+            self.write_lists(producer, false).await;
         }
     }
 
     /// Writes the lists of a worker that is about to stop.
     pub async fn write_last_lists(&self, producer: &Producer) {
-        if timeout(LAST_LISTS_TIMEOUT, self.write_lists(producer)).await.is_err() {
+        if timeout(LAST_LISTS_TIMEOUT, self.write_lists(producer, true)).await.is_err() {
             tracing::warn!("the last lists of used symcaches are not written");
         }
     }

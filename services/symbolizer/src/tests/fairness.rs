@@ -15,7 +15,7 @@ use unslide_model::{Clock, SystemClock, TenantId};
 use unslide_proto::headers;
 use unslide_proto::symbol::{TenantLimits, TenantState};
 use unslide_runtime::CpuPool;
-use unslide_stream::{Headers, Record};
+use unslide_stream::{Headers, OutRecord, Record};
 
 fn of<'r>(records: &'r [Record], tenant: &str) -> Vec<&'r Record> {
     records.iter().filter(|r| r.headers.get_text(headers::TENANT) == Some(tenant)).collect()
@@ -54,6 +54,49 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
     assert_eq!(bench.wait_while_time_passes(&bench.names.output, 101).await.len(), 101);
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
     bench.end(lanes).await;
+}
+
+/// A record of one app in its partition.
+async fn send_keyed(bench: &Bench, app: &App, number: u32) {
+    let record = OutRecord::for_topic(bench.names.input.as_str(), app.report(number, 2));
+    let record = record.key("acme/com.example.shop/0").header(headers::TENANT, "acme");
+    bench.producer.send_record(&record).await.unwrap();
+}
+
+/// Proves: fairness
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_one_app_has_its_whole_rate_at_the_worker_of_its_partition() {
+    let limits = TenantLimits { units_per_second: 10, ..TenantLimits::default() };
+    let wishes = || Wishes { limits, input_partitions: 4, ..Wishes::default() };
+    let first = Bench::with(wishes()).await;
+    let workers = [&first, &first.beside("second", wishes()).await];
+    workers.iter().for_each(|worker| worker.clock.stand());
+    let lanes: Vec<_> = workers.iter().map(|worker| worker.live()).collect();
+    for lane in &lanes {
+        until(lane, |status| status.partitions == 2).await;
+    }
+    let app = App::new();
+    send_keyed(&first, &app, 0).await;
+    first.wait(&first.names.output, 1).await;
+    for worker in workers {
+        worker.worker.warm_start.write_lists(&first.producer, false).await;
+    }
+    let acme = TenantId::new("acme").unwrap();
+    let part = |worker: &&Bench| {
+        let now = worker.clock.monotonic_micros();
+        worker.worker.warm_start.tenant_partitions.part_of_tenant(&acme, &first.names.input, now)
+    };
+    while workers.iter().find_map(part) != Some(1.0) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The burst of two seconds at the whole rate: half of it would be ten.
+    workers.iter().for_each(|worker| worker.clock.ahead(2));
+    for number in 1..=30 {
+        send_keyed(&first, &app, number).await;
+    }
+    assert_eq!(first.wait(&first.names.overflow, 10).await.len(), 10);
+    assert_eq!(first.wait(&first.names.output, 21).await.len(), 21);
+    first.end(lanes).await;
 }
 
 /// A report of `kib` KiB, most of them spaces behind it.

@@ -3,7 +3,9 @@
 use super::worker_fixture::*;
 use std::time::Duration;
 use unslide_artifacts::Operation;
+use unslide_model::{ReportId, Scoped, TenantId};
 use unslide_proto::{headers, keys};
+use unslide_report::{ReadLimits, Report};
 use unslide_stream::OutRecord;
 use unslide_stream::lane::Lane;
 
@@ -38,7 +40,7 @@ async fn the_next_worker_of_a_partition_loads_what_the_one_before_used_before_it
     }
     let lane = first.live();
     assert_eq!(send_all(&first, &apps, 0).await, apps.len());
-    first.worker.warm_start.write_lists(&first.producer).await;
+    first.worker.warm_start.write_lists(&first.producer, false).await;
     assert_eq!(first.read(&first.names.used_symbols).await.len(), 1);
     stop(lane).await;
 
@@ -90,7 +92,7 @@ async fn a_broken_or_missing_list_and_a_symcache_that_is_gone_lose_no_report() {
 
 /// Two workers whose caches have room for 25 of 40 symcaches each. Returns the requests to object storage, once the
 /// caches are full, for 400 reports with these keys.
-async fn count_requests(key: impl Fn(usize, usize) -> String) -> usize {
+async fn count_requests(key: impl Fn(&Scoped<ReportId>, usize) -> String) -> usize {
     const ROUNDS: usize = 12;
     let apps: Vec<App> = (1..=40).map(App::numbered).collect();
     let wishes = || Wishes {
@@ -114,7 +116,9 @@ async fn count_requests(key: impl Fn(usize, usize) -> String) -> usize {
         }
         for (number, app) in apps.iter().enumerate() {
             let report = app.report(u32::try_from(round * apps.len() + number).unwrap(), 2);
-            let record = OutRecord::for_topic(first.names.input.as_str(), report).key(key(round, number));
+            let id = Report::read(&report, &ReadLimits::default()).unwrap().id;
+            let key = key(&TenantId::new("acme").unwrap().scope(id), number);
+            let record = OutRecord::for_topic(first.names.input.as_str(), report).key(key);
             first.producer.send_record(&record.header(headers::TENANT, "acme")).await.unwrap();
         }
         first.wait(&first.names.output, (round + 1) * apps.len()).await;
@@ -127,8 +131,9 @@ async fn count_requests(key: impl Fn(usize, usize) -> String) -> usize {
 /// The reason to key records by app: workers then share out the symcaches.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_by_app_cause_a_fifth_of_the_requests_that_keys_by_report_cause() {
-    let by_report = count_requests(|round, number| format!("acme/{round}-{number}")).await;
-    let by_app = count_requests(|_, number| format!("acme/com.example.app{number}/0")).await;
+    let by_report = count_requests(|report, _| keys::for_report(report)).await;
+    let app = |number: usize| format!("com.example.app{number}");
+    let by_app = count_requests(|report, number| keys::for_input(report, Some(&app(number)), 1)).await;
     println!("requests for 400 reports: {by_app} by app, {by_report} by report");
     assert!(by_report >= 50 && by_app * 5 <= by_report, "{by_app} and {by_report}");
 }

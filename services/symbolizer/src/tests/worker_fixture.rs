@@ -336,7 +336,8 @@ impl Bench {
     }
 
     pub fn live(&self) -> Lane {
-        let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
+        let partitions = self.worker.warm_start.tenant_partitions.clone();
+        let shares = Arc::new(TenantRates::new(Duration::from_secs(2)).with_partitions(partitions));
         let processor = Live::new(self.resources(self.live_patience.clone()), shares);
         let observer = self.worker.metrics.lane_observer(live::LIVE_LANE);
         let mut topics = vec![self.names.input.clone()];
