@@ -46,8 +46,8 @@ pub use symbol_waits::{ArrivedSymbols, MissedSymbols, SymbolPosition, SymbolWait
 pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
-    accounts, app_settings, app_signals, audit, erasure, erasure_requests, figures, key_erasures, keys,
-    persons, resource_uses,
+    accounts, app_settings, app_signals, app_slots, audit, erasure, erasure_requests, figures, key_erasures,
+    keys, persons, resource_uses,
 };
 pub use uuid::Uuid;
 

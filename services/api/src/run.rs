@@ -1,6 +1,7 @@
 //! Runs the service, from its configuration to the end of its last request.
 
 use crate::app::{build_app, build_document};
+use crate::background::app_slots::AppSlots;
 use crate::background::deleted_tenants;
 use crate::background::key_cache::KeyCache;
 use crate::background::key_uses::KeyUses;
@@ -179,6 +180,7 @@ pub async fn build_api(
     let capacity = storage.capacity.clone();
     let (stop, store) = (host.shutdown.token(), &storage.store);
     let (uses, noting) = KeyUses::start(store.clone(), stop.clone());
+    let (app_slots, measuring) = AppSlots::start(store.clone(), stop.clone());
     let cache = KeyCache::new(Duration::from_secs(config.api.key_outage_seconds));
     let refreshing = cache.start_refresh(store.clone(), stop.clone());
     let (symcaches, cache_updates) = open_symcaches(config, storage.objects.clone(), host)?;
@@ -201,7 +203,7 @@ pub async fn build_api(
             sources: features.iter().find_map(|feature| feature.sources),
             cache_updates,
         }),
-        broker: Arc::new(build_broker(config, storage.clone(), host)?),
+        broker: Arc::new(build_broker(config, storage.clone(), app_slots, host)?),
         lists: Arc::new(Lists {
             capacity: capacity.clone(),
             tables: all_tables(features.iter().map(|feature| feature.tables)).collect(),
@@ -227,7 +229,7 @@ pub async fn build_api(
     let using = tokio::spawn(async move {
         resource_use::keep_writing(&shutdown, |uses| add_uses(store.clone(), uses)).await;
     });
-    let mut tasks = vec![noting, refreshing, using];
+    let mut tasks = vec![noting, refreshing, using, measuring];
     for feature in &features {
         if let Some(start) = &feature.start {
             let started = start(api.parts(), host);
@@ -299,7 +301,12 @@ fn open_symcaches(
     Ok((symcaches, [symbol_events, deleted_tenants]))
 }
 
-fn build_broker(config: &Config, storage: Arc<Storage>, host: &Host) -> Result<Broker, Error> {
+fn build_broker(
+    config: &Config,
+    storage: Arc<Storage>,
+    app_slots: AppSlots,
+    host: &Host,
+) -> Result<Broker, Error> {
     Ok(Broker {
         capacity: storage.capacity.clone(),
         metrics: storage.metrics.clone(),
@@ -311,6 +318,7 @@ fn build_broker(config: &Config, storage: Arc<Storage>, host: &Host) -> Result<B
         topics_check: TopicsCheck::start(&config.kafka, host.shutdown.token().clone()),
         settings: config.kafka.clone(),
         dead_letter_scanner: KeptScanner::default(),
+        app_slots,
         kept_values: KeptValues::default(),
     })
 }

@@ -26,7 +26,9 @@ fn read(text: &str) -> Result<JetsamEvent, ReadError> {
 fn report(processes: &str) -> (Option<crate::MemoryEvent>, crate::ReportSummary) {
     let event = event(processes);
     let report = Report::read_event(event.as_bytes(), &ReadLimits::default()).unwrap();
-    (report.memory_event().cloned(), report.summary())
+    let summary = report.summary();
+    assert_eq!(report.app(), summary.app);
+    (report.memory_event().cloned(), summary)
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn a_log_in_which_the_app_was_not_killed_is_a_warning() {
     let report = Report::read(named.as_bytes(), &ReadLimits::default()).unwrap();
     let found = report.memory_event().unwrap();
     assert_eq!((found.kind, found.footprint), (MemoryEventKind::Warning, Some(9_000 * 16_384)));
-    assert_eq!(report.summary().app.as_deref(), Some("com.example.maps"));
+    assert_eq!((report.app(), report.app()), (report.summary().app, Some("com.example.maps".to_owned())));
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     },
     OwnedTable::kept_for("resource_uses", USES_KEPT_FOR),
     OwnedTable::new("app_settings"),
+    OwnedTable::new("app_slots"),
     OwnedTable::new("signal_drops"),
     OwnedTable {
         outlives: Some(OutlivingRows { condition: None, reason: "it proves that nothing else is left" }),

@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod analyses;
 pub mod app_settings;
 pub mod app_signals;
+pub mod app_slots;
 pub mod audit;
 pub(crate) mod config;
 pub mod erasure;

@@ -82,7 +82,7 @@ async fn send_runs(
         // A run that is not counted needs no record.
         Ok(converted) => {
             let event = converted.event.as_ref()?;
-            Some(maker.make_record(event, Some(&converted.run_id)))
+            Some(maker.make_event(event, &converted.run_id))
         }
         Err(refused) => Some(maker.make_refused(&RefusedValue {
             bytes: &summary.bytes,

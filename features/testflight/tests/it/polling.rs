@@ -26,10 +26,13 @@ async fn each_submission_becomes_one_report_however_often_apple_is_asked() {
     assert_eq!(first["submissions"], json!({"sent": 3, "waiting": 2, "refused": 0, "no_log": 0}));
     assert_eq!((&first["key"]["problem"], first["recent"].as_array().unwrap().len()), (&json!(null), 5));
     let records = world.read_sent_records(3).await;
-    let keys: BTreeSet<String> =
-        records.iter().map(|one| String::from_utf8(one.key.clone().unwrap().to_vec()).unwrap()).collect();
-    assert_eq!(keys.len(), 3);
-    assert!(keys.contains("acme/00000001-0000-4000-8000-000000000001"), "{keys:?}");
+    let values: BTreeSet<String> =
+        records.iter().map(|one| String::from_utf8(one.value.clone().unwrap().to_vec()).unwrap()).collect();
+    assert_eq!(values.len(), 3);
+    let first_log = values.iter().find(|value| value.contains("00000001-0000-4000-8000-000000000001"));
+    assert!(first_log.is_some(), "{values:?}");
+    let key = format!("acme/{APP}/0");
+    assert!(records.iter().all(|one| one.key.as_deref() == Some(key.as_bytes())));
     let comment = "SELECT count(*) FROM testflight_comments WHERE comment = 'It crashed in the cart.'
                    AND report_id = '00000002-0000-4000-8000-000000000001'";
     assert_eq!(world.number(comment).await, 1);

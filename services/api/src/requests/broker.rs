@@ -2,6 +2,7 @@
 
 use super::kept_scanner::KeptScanner;
 use super::refused::KeptValues;
+use crate::background::app_slots::AppSlots;
 use crate::background::topics_check::TopicsCheck;
 use crate::limits::capacity::Capacity;
 use crate::metrics::Metrics;
@@ -26,6 +27,8 @@ pub struct Broker {
     pub settings: Settings,
     /// The reader of the dead-letter topic that the last request left.
     pub dead_letter_scanner: KeptScanner,
+    /// The slots that reports of each app are spread over, and what this process accepted of each app.
+    pub app_slots: AppSlots,
     /// Counters of refused elements with a value that is kept.
     pub kept_values: KeptValues,
     pub metrics: Metrics,

@@ -5,8 +5,8 @@ use super::refused::RefusedValue;
 use crate::http::trace::TraceContext;
 use bytes::Bytes;
 use std::sync::Arc;
-use unslide_model::{SenderKeyId, TenantId};
-use unslide_proto::headers;
+use unslide_model::{ReportId, SenderKeyId, TenantId, cost};
+use unslide_proto::{headers, keys};
 use unslide_stream::OutRecord;
 
 /// The most bytes of a detail: a header is carried over copies up to 300 bytes.
@@ -29,15 +29,29 @@ pub struct RecordMaker<'r> {
 }
 
 impl RecordMaker<'_> {
-    /// Returns the record of an accepted element. Elements with the same id are in the same partition, in order.
+    /// Returns the record of an accepted report. Reports of an app with the same id are in the same partition, in order, unless
+    /// the app got more slots between them.
     #[must_use]
-    pub fn make_record(&self, bytes: &Bytes, id: Option<&str>) -> OutRecord {
+    pub fn make_report(&self, bytes: &Bytes, id: Option<ReportId>, app: Option<&str>) -> OutRecord {
+        let (app, units) = (keys::find_key_app(app), cost::units_for_record(bytes.len()));
+        let slots = app.map_or(1, |app| self.broker.app_slots.count_units(self.tenant, app, units));
+        let key = id.map(|id| keys::for_input(&self.tenant.scope(id), app, slots));
+        self.make_record(bytes, key)
+    }
+
+    /// Returns the record of an accepted event. Events with the same id are in the same partition, in order.
+    #[must_use]
+    pub fn make_event(&self, bytes: &Bytes, id: &str) -> OutRecord {
+        self.make_record(bytes, Some(format!("{}/{id}", self.tenant)))
+    }
+
+    fn make_record(&self, bytes: &Bytes, key: Option<String>) -> OutRecord {
         let mut record = build_record(self.broker, self.tenant, self.trace, Arc::clone(&self.topic), bytes);
         if let Some(key) = self.sender_key {
             record = record.header(headers::SENDER_KEY, key.to_string());
         }
-        match id {
-            Some(id) => record.key(format!("{}/{id}", self.tenant)),
+        match key {
+            Some(key) => record.key(key),
             None => record,
         }
     }

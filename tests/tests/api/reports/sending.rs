@@ -56,13 +56,18 @@ async fn reports_reach_the_topic_byte_for_byte_in_every_packaging() {
         let (at, signature) =
             (record.headers.get_number(headers::SIGNED_AT), record.headers.get_text(headers::SIGNATURE));
         assert!(key.verify_record(&tenant_id("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
-        let id = if value == a { A } else { B };
-        assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
+        assert_eq!(record.key.as_deref(), Some(&b"acme/com.example.shop/0"[..]));
     }
     let traced = records.iter().filter(|r| {
         r.headers.get_text(headers::TRACEPARENT).unwrap().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-")
     });
     assert_eq!(traced.count(), 1);
+    let mut nameless = report_json(A);
+    nameless["system"] = json!({});
+    world.post("/v1/reports", &key, nameless.to_string()).await.expect_status(202);
+    let own = format!("acme/{A}");
+    let sent = world.read_sent_records(8).await;
+    assert_eq!(sent.iter().filter(|record| record.key.as_deref() == Some(own.as_bytes())).count(), 1);
     world.stop().await;
 }
 

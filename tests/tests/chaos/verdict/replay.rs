@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 52] = [
+const APART: [&str; 56] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -45,6 +45,12 @@ const APART: [&str; 52] = [
     "source_switches",
     "source_bundles",
     "group_views",
+    // What the APIs accepted.
+    "app_slots",
+    // What processes used.
+    "resource_uses",
+    "shared_resource_uses",
+    "resource_use_statements",
     // A name gets more digits if another group has it: which one came first is not in the topics.
     "group_short_ids",
     // The live events of dashboards, and the terms of a search: a group keeps words of reports that have left.

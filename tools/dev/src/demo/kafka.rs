@@ -10,19 +10,29 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use unslide_cli::{BoxError, say};
-use unslide_proto::{headers, topics};
+use unslide_model::{ReportId, TenantId};
+use unslide_proto::{headers, keys, topics};
 
-/// Sends reports and waits until the broker has them.
+/// Returns the key of a report's record, as the API makes it.
+fn build_key(tenant: &str, app: &str, id: &str) -> String {
+    match (TenantId::new(tenant), id.parse::<ReportId>()) {
+        (Ok(tenant), Ok(id)) => keys::for_input(&tenant.scope(id), Some(app), 1),
+        _ => format!("{tenant}/{id}"),
+    }
+}
+
+/// Sends reports of an app and waits until the broker has them.
 ///
 /// # Errors
 /// Returns an error if the broker does not accept them.
-pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
+pub async fn produce(facts: &Installation, app: &str, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
     let producer: FutureProducer =
         ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).set("acks", "all").create()?;
     for (id, report) in reports {
         let header = Header { key: headers::TENANT, value: Some(facts.tenant.as_str()) };
+        let key = build_key(&facts.tenant, app, id);
         let record = FutureRecord::to(topics::INPUT)
-            .key(*id)
+            .key(&key)
             .payload(report)
             .headers(OwnedHeaders::new().insert(header));
         let sent = producer.send(record, Duration::from_secs(10)).await.map_err(|(error, _)| error)?;
@@ -34,6 +44,7 @@ pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Resul
 /// A report that is sent as if it had been earlier.
 pub struct TimedReport<'r> {
     pub tenant: &'r str,
+    pub app: &'r str,
     pub id: &'r str,
     pub at_millis: i64,
     pub body: &'r [u8],
@@ -85,8 +96,9 @@ async fn send_all<'r>(
         let producer = producer.clone();
         async move {
             let header = Header { key: headers::TENANT, value: Some(record.tenant) };
+            let key = build_key(record.tenant, record.app, record.id);
             let sent = FutureRecord::to(topics::INPUT)
-                .key(record.id)
+                .key(&key)
                 .payload(record.body)
                 .timestamp(record.at_millis)
                 .headers(OwnedHeaders::new().insert(header));

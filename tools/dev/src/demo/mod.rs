@@ -13,6 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
+use traffic::builds::CAFE;
 use unslide_cli::{
     ApiServer, BoxError, Client, Configured, Console, Exit, Outcome, UploadBody, block_on, say,
 };
@@ -134,7 +135,7 @@ async fn tell<P: Product>(facts: &Installation, traffic: bool) -> Result<(), Box
 
     step("3/5", "two crash reports go to Kafka, topic crash.reports, as an SDK's gateway sends them");
     let reports = [(FIRST, CRASH.to_vec()), (SECOND, next_build()?)];
-    kafka::produce(facts, &reports).await?;
+    kafka::produce(facts, CAFE, &reports).await?;
 
     step("4/5", "the enriched reports come back on crash.symbolicated");
     let ids = reports.map(|(id, _)| id.to_lowercase());

@@ -6,7 +6,7 @@
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
 
-mod builds;
+pub mod builds;
 mod hangs;
 mod javascript;
 mod metrics;
@@ -128,7 +128,8 @@ impl Sent {
     }
 
     fn timed<'r>(&'r self, tenant: &'r str) -> kafka::TimedReport<'r> {
-        kafka::TimedReport { tenant, id: &self.id, at_millis: self.at_millis, body: &self.body }
+        let app = self.run.build.app;
+        kafka::TimedReport { tenant, app, id: &self.id, at_millis: self.at_millis, body: &self.body }
     }
 }
 
@@ -192,7 +193,8 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
     for number in 0..NOISE {
         noise.push(report(&BUILDS[4], 0, u64::from(number), now, &mut random)?);
     }
-    let broken = kafka::TimedReport { tenant: &facts.tenant, id: "broken", at_millis: now, body: BROKEN };
+    let (tenant, app) = (facts.tenant.as_str(), BUILDS[0].app);
+    let broken = kafka::TimedReport { tenant, app, id: "broken", at_millis: now, body: BROKEN };
     let own = after.iter().map(|sent| sent.timed(&facts.tenant)).chain([broken]);
     kafka::produce_all(facts, own.chain(noise.iter().map(|sent| sent.timed(NOISY)))).await?;
     let own = before + after.len();

@@ -4,7 +4,7 @@ use super::diagnostic_kind::DiagnosticKind;
 use crate::json::Value;
 use crate::measurement::{RegionalNumber, parse_measurement};
 use crate::report::Report;
-use crate::report::summary::ReportSummary;
+use crate::report::summary::{DIAGNOSTIC_APP_KEY, ReportSummary};
 
 impl Report<'_> {
     /// Returns the kind of the MetricKit diagnostic, or `None` for any other report.
@@ -37,7 +37,7 @@ impl Report<'_> {
         let text = |key: &str| metadata.get(key).and_then(Value::decode_string);
         let (os_name, os_version, os_build) = system_of(&text("osVersion").unwrap_or_default());
         ReportSummary {
-            app: text("bundleIdentifier"),
+            app: text(DIAGNOSTIC_APP_KEY),
             version: text("appVersion"),
             build: text("appBuildVersion"),
             monitor_id: Some("MetricKit".to_owned()),

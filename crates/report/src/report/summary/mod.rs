@@ -99,9 +99,13 @@ pub struct TopFrame {
     pub line: Option<u32>,
 }
 
+/// The app's bundle identifier in `system`, and in the facts of a diagnostic.
+const APP_KEY: &str = "CFBundleIdentifier";
+pub(crate) const DIAGNOSTIC_APP_KEY: &str = "bundleIdentifier";
+
 /// Members of `system` in the summary, in the order in which the code below destructures them.
 const SYSTEM_KEYS: [&str; 11] = [
-    "CFBundleIdentifier",
+    APP_KEY,
     "CFBundleName",
     "CFBundleShortVersionString",
     "CFBundleVersion",
@@ -129,6 +133,17 @@ impl Report<'_> {
             Some(kind) => self.diagnostic_summary(kind, summary),
             None => summary,
         }
+    }
+
+    /// Returns the app of the [summary](Report::summary), without the rest of it.
+    #[must_use]
+    pub fn app(&self) -> Option<String> {
+        if let Some(metadata) = self.diagnostic().and_then(|_| self.metadata()) {
+            return metadata.get(DIAGNOSTIC_APP_KEY).and_then(Value::decode_string);
+        }
+        let [app] = PartFacts::for_part(self, self.main_part()).system_members([APP_KEY]);
+        let process = || self.jetsam_process().map(|process| process.name.clone());
+        app.and_then(Value::decode_string).or_else(|| process().filter(|name| !name.is_empty()))
     }
 
     fn crash_summary(&self) -> ReportSummary {

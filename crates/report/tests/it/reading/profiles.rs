@@ -121,6 +121,7 @@ fn a_diagnostic_of_metric_kit_is_a_report() {
         let innermost: Vec<bool> = (0..4).map(|at| backtrace.is_innermost(at)).collect();
         assert_eq!(innermost, [true, true, false, false], "inner frames end first");
         let summary = report.summary();
+        assert_eq!(report.app(), summary.app);
         assert_eq!(
             (summary.app.as_deref(), summary.version.as_deref()),
             (Some("com.example.shop"), Some("4.2.0"))

@@ -34,7 +34,9 @@ fn published_reports_are_read_and_come_back_unchanged() {
         frames += report.backtraces.iter().map(|b| b.frames.len()).sum::<usize>();
         threads += report.backtraces.iter().filter(|b| !b.frames.is_empty() && b.thread.is_some()).count();
         assert!(!unslide_report::text::apple_log(&report).is_empty());
-        assert!(report.summary().report_id.is_some());
+        let summary = report.summary();
+        assert!(summary.report_id.is_some());
+        assert_eq!(report.app(), summary.app, "{name}");
     }
     assert!(threads > 150 && frames > 1_000, "{threads} threads with frames, {frames} frames");
 }

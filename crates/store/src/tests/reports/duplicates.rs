@@ -51,6 +51,40 @@ async fn a_second_arrival_is_noted_once_and_counted_never() {
     assert_eq!(database.number("SELECT count(*) FROM report_duplicates").await, 0);
 }
 
+/// An app gets more slots, or a gateway has its own keys: the same report then comes in two partitions.
+///
+/// Proves: replay
+#[tokio::test]
+async fn an_id_in_two_partitions_counts_once_in_either_order_and_when_it_is_replayed() {
+    for order in [[0, 1], [1, 0]] {
+        let database = Database::new().await;
+        let in_partition = |partition, offset| {
+            let origin = ReportOrigin { topic: "crash.reports".into(), partition, offset, index: 0 };
+            Arrival { origin: Some(origin), ..arrival(1) }
+        };
+        let both = [in_partition(3, 70), in_partition(7, 5)];
+        // Two readers, each with a transaction of its own.
+        for place in order {
+            database.store(&both[place..=place]).await;
+        }
+        assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 1);
+        assert_eq!((noted(&database, 0).await.0, noted(&database, 1).await.0), (1, 0));
+        let before = database.dump().await;
+        for place in [0, 1, 0] {
+            database.store(&both[place..=place]).await;
+        }
+        database.store(&both).await;
+        assert_eq!(database.dump().await, before);
+        let late = revised(&in_partition(7, 5), 2, image(1, false, Some(1)));
+        let twice = [late.clone(), late];
+        for one in &twice {
+            database.store(std::slice::from_ref(one)).await;
+        }
+        assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 1);
+        assert_eq!(database.number("SELECT count(*) FROM reports").await, 1);
+    }
+}
+
 /// A device, or somebody who means harm, sends ever new reports under one id: what a further one costs
 /// does not grow with how many there are.
 #[tokio::test]

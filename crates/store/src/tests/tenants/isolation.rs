@@ -99,6 +99,7 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1);
      INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)
      VALUES ('acme', now()::date, 1, 1, 1, 1, 1);
+     INSERT INTO app_slots (tenant, app, window_start, units) VALUES ('acme', 'shop', now(), 1);
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
      INSERT INTO testflight_apps (tenant, app) VALUES ('acme', 'shop');
@@ -299,6 +300,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
+    ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     (

@@ -1,6 +1,7 @@
 mod analyses;
 pub mod app_settings;
 pub mod app_signals;
+mod app_slots;
 pub mod erasure;
 mod figures;
 pub mod isolation;

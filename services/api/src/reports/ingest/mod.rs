@@ -42,7 +42,7 @@ pub struct Incoming {
     pub bytes: Bytes,
     /// Its id; `None` for a text that no reader takes, which will end among the dead letters.
     pub id: Option<ReportId>,
-    /// Its app. `None` if the sender may send reports of every app, or for a text that no reader takes.
+    /// Its app. `None` for a text that no reader takes, or if the sender may send reports of every app and this one names none.
     pub app: Option<ReportApp>,
 }
 
@@ -51,7 +51,8 @@ pub struct Incoming {
 pub struct ReportApp {
     /// The bundle identifier of the app.
     pub id: String,
-    /// The marketing version, or else the build. Empty if the report names neither.
+    /// The marketing version, or else the build. Empty if the report names neither, or if the sender may send reports of
+    /// every app: that takes time to find.
     pub version: String,
 }
 
@@ -83,7 +84,8 @@ impl ReceivedReport {
     pub fn build_record(&self, maker: &RecordMaker<'_>) -> OutRecord {
         match self {
             ReceivedReport::Accepted(report) => {
-                maker.make_record(&report.bytes, report.id.map(|id| id.to_string()).as_deref())
+                let app = report.app.as_ref().map(|app| app.id.as_str());
+                maker.make_report(&report.bytes, report.id, app)
             }
             ReceivedReport::Refused(refused) => maker.make_refused(&RefusedValue {
                 bytes: &refused.bytes,
@@ -156,7 +158,7 @@ pub type RefuseApp<'s> = dyn Fn(Option<&str>) -> Option<String> + 's;
 #[derive(Clone, Copy)]
 pub struct ReportScope<'s> {
     /// Returns why the sender may not send reports of an app, which is None if the report names none. None for a sender
-    /// that may send reports of every app: a report's app takes time to find.
+    /// that may send reports of every app.
     pub refuse_app: Option<&'s RefuseApp<'s>>,
     /// Readers of formats other than KSCrash's JSON.
     pub readers: &'s ReportReaders,
@@ -419,7 +421,8 @@ impl Reading<'_> {
         let document = self.scope.readers.open(document, limits)?;
         let report = Report::read_event(document.json(), limits)?;
         let Some(refuse_app) = self.scope.refuse_app else {
-            return Ok(IdentifiedReport { id: report.id, app: None });
+            let app = report.app().map(|id| ReportApp { id, version: String::new() });
+            return Ok(IdentifiedReport { id: report.id, app });
         };
         let summary = report.summary();
         if let Some(detail) = refuse_app(summary.app.as_deref()) {

@@ -123,7 +123,7 @@ pub async fn send_events<E: GatewayEvent>(
 
 fn make_record(maker: &RecordMaker<'_>, event: &ReceivedEvent) -> OutRecord {
     match event {
-        ReceivedEvent::Accepted { event, bytes } => maker.make_record(bytes, Some(&event.id)),
+        ReceivedEvent::Accepted { event, bytes } => maker.make_event(bytes, &event.id),
         ReceivedEvent::Refused(refused) => maker.make_refused(&RefusedValue {
             bytes: &refused.bytes,
             version: refused.version.as_deref(),
