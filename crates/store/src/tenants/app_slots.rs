@@ -68,7 +68,7 @@ async fn record_tenant_units(tx: &mut TenantTx, counted: &BTreeMap<String, u64>)
     Ok(())
 }
 
-/// Returns the slots for an app with so many cost units in a window.
+/// Returns the slots for an app with this number of cost units in a window.
 fn count_slots(units: u64) -> i16 {
     let carried = SLOT_UNITS_PER_SECOND * WINDOW_SECONDS.unsigned_abs();
     let needed = units.div_ceil(carried).clamp(1, u64::from(MAX_SLOTS)).next_power_of_two();

@@ -98,7 +98,7 @@ impl TenantPartitions {
         uses.forget_old(now);
     }
 
-    /// Returns the tenants whose records a partition of this lane had, the last first.
+    /// Returns the tenants of the records that a partition of this lane had, the last first.
     pub fn list_tenants(&self, topic: &str, partition: i32, now: i64) -> Vec<TenantId> {
         let uses = self.0.lock();
         let Some(topic) = uses.topics.get(topic) else { return Vec::new() };
@@ -241,7 +241,7 @@ mod tests {
         workers.assign(0, BTreeSet::from([1, 2]));
         workers.assign(1, BTreeSet::from([0, 3, 4, 5]));
         assert_eq!(workers.parts("acme", 0), [None, Some(1.0), None, None]);
-        // Nobody wrote a list for so long: today's division by all partitions counts.
+        // No list is new enough: the division by all partitions counts.
         workers.send("acme", &[3], 16 * MINUTE);
         assert_eq!(workers.parts("acme", 16 * MINUTE), [None; 4]);
     }

@@ -43,7 +43,7 @@ impl UsedSymbols {
         }
     }
 
-    /// Returns the list as a message, with the tenants whose records came lately. Returns `None` if there is nothing to tell, or
+    /// Returns the list as a message, with the tenants of the latest records. Returns `None` if there is nothing to tell, or
     /// if the last list is new and names them all. `is_last` is true for the list of a worker that stops.
     pub fn take_list(&mut self, tenants: &[TenantId], now: i64, is_last: bool) -> Option<Vec<u8>> {
         let is_due = self.listed.as_ref().is_none_or(|(at, listed)| {

@@ -66,10 +66,11 @@ pub struct WarmStart {
     partitions: Mutex<HashMap<TopicPartition, WarmPartition>>,
 }
 
-/// Records the tenants that a list of a partition names. The list is as old as the record, by the clocks of both.
+/// Records the tenants that the list of a partition names. The list is as old as the record, by the clocks of both.
 fn record_tenants(
     partitions: &TenantPartitions,
-    (key, list): (&Bytes, &Bytes),
+    key: &[u8],
+    list: &[u8],
     time_millis: Option<i64>,
     clock: &dyn Clock,
 ) {
@@ -101,7 +102,7 @@ impl WarmStart {
         let topic = settings.topic_names().used_symbols;
         let reader = TailReader::start(settings, &topic, Arc::clone(&clock), move |event| {
             if let TailEvent::Record(Record { key: Some(key), value: Some(value), time_millis, .. }) = event {
-                record_tenants(&tenants, (&key, &value), time_millis, &*now);
+                record_tenants(&tenants, &key, &value, time_millis, &*now);
                 read.lock().insert(key, value);
             }
         })?;
