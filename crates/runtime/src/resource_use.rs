@@ -101,7 +101,7 @@ fn log_failure(error: &impl Display) {
 fn take_process_use() -> ResourceUses {
     let mut handed_on = HANDED_ON.lock();
     let mut uses = PROCESS_USE.take();
-    let kafka = KAFKA_THREADS.map(read_thread_micros).iter().sum();
+    let kafka: u64 = KAFKA_THREADS.map(read_thread_micros).iter().sum();
     share_by_bytes(&mut uses, kafka.saturating_sub(handed_on.kafka_micros));
     handed_on.kafka_micros = kafka;
     handed_on.attributed_micros += uses.values().map(|used| used.cpu_micros).sum::<u64>();
