@@ -23,7 +23,7 @@ pub const FEATURE: Feature = Feature::new(NAME, |reader| feature(reader.read_who
 
 /// The list as a table.
 const LIST_TABLES: &[ListTable] = &[ListTable {
-    path: operations::PATH,
+    path: operations::COSTS_PATH,
     name: "costs",
     has_pages: true,
     columns: "tenant day cpu_micros kafka_bytes object_requests object_bytes stored price",
@@ -47,7 +47,7 @@ fn for_api(prices: Prices) -> ApiFeature {
             place: NavigationPlace::SideBar,
             rank: 215,
             name: NAME,
-            path: pages::PATH,
+            path: pages::COSTS_PAGE,
             label: "Costs",
             scope: Scope::Operator,
             needs_every_app: true,

@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The path of the operation.
-pub const PATH: &str = "/v1/costs";
+pub const COSTS_PATH: &str = "/v1/costs";
 /// Days of a list without `from`.
 const USUAL_DAYS: i64 = 31;
 /// The place of the rest of a day in a cursor. No slug has this character.

@@ -17,7 +17,7 @@ use unslide_site::{
 use unslide_store::resource_uses::{SumKind, UseSum, sum_uses};
 
 /// The path of the page.
-pub const PATH: &str = "/console/costs";
+pub const COSTS_PAGE: &str = "/console/costs";
 /// Tenants with a row of their own.
 const MOST_ROWS: u32 = 200;
 /// Days that the page sums, by choice.
@@ -25,7 +25,7 @@ const DAYS: [(&str, &str); 4] = [("", "30 days"), ("1", "today"), ("7", "7 days"
 
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
-    Router::new().route(PATH, get(show_costs))
+    Router::new().route(COSTS_PAGE, get(show_costs))
 }
 
 #[derive(Template)]
@@ -106,7 +106,7 @@ async fn show_costs(
         rows.push(CostRow::named("all".to_owned(), false, total, &total, &prices));
     }
     let bar = FilterBar {
-        action: PATH.to_owned(),
+        action: COSTS_PAGE.to_owned(),
         selects: vec![BarSelect::from_words("days", "Days", &DAYS, &state)],
         ..FilterBar::default()
     };

@@ -2,6 +2,7 @@
 
 mod clock;
 pub(crate) mod column;
+pub(crate) mod days;
 mod error;
 pub(crate) mod json;
 mod listen;

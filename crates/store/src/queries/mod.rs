@@ -13,7 +13,4 @@ pub mod session;
 pub mod trends;
 pub mod versions;
 
-mod dates {
-    time::serde::format_description!(pub(in super::super) day, Date, "[year]-[month]-[day]");
-}
-pub(crate) use dates::day;
+use crate::database::days::day;

@@ -1,8 +1,8 @@
 //! What tenants use, by day: CPU time, bytes of Kafka and of object storage, and what is stored for them.
 
 use crate::column::{Nullable, TenantColumn, U64, words};
+use crate::database::days::day;
 use crate::number::to_row32;
-use crate::queries::day;
 use crate::{BatchTx, Result, Store};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! Requests that ended without a new revision: answers in the ledger, and dead letters.
 
 use crate::records::enriched::Unreadable;
-use crate::records::ledger::not_ledger;
 use prost::Message;
 use unslide_artifacts::keys;
 use unslide_model::{ReportId, TenantId};
@@ -23,6 +22,11 @@ pub struct Answered {
     pub answer: RequestOutcome,
     /// Time at which the request was sent, as it says itself, in microseconds since the Unix epoch.
     pub requested_at_micros: i64,
+}
+
+/// Returns the reason for a record that cannot be read.
+pub fn not_ledger(detail: String) -> Unreadable {
+    Unreadable { reason: "not_ledger", detail }
 }
 
 /// Reads the end of a record. Returns `None` for one that answers no request.

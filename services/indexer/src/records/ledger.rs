@@ -1,7 +1,7 @@
 //! Entries of the ledger: answers to requests, and what symbolizers used.
 
 use crate::records::Parsed;
-use crate::records::answers::read_answer;
+use crate::records::answers::{not_ledger, read_answer};
 use crate::records::enriched::Unreadable;
 use prost::Message;
 use unslide_model::{ResourceUse, TenantId};
@@ -27,11 +27,6 @@ pub fn read_entry(record: &Record) -> Result<Parsed, Unreadable> {
         })),
         Some(Entry::Batch(_)) | None => Ok(Parsed::Nothing),
     }
-}
-
-/// Returns the reason for a record that cannot be read.
-pub fn not_ledger(detail: String) -> Unreadable {
-    Unreadable { reason: "not_ledger", detail }
 }
 
 /// A tenant's name that cannot be read counts as what no tenant caused.
