@@ -514,7 +514,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
         ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
         ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
-        ("list_costs", Case::new("/v1/costs", Foreign::Operators)),
+        ("list_costs", Case::new("/v1/costs?from=2026-01-01&to=2026-01-31", Foreign::Operators)),
         ("list_tenant_usage", Case::new("/v1/tenant-usage", Foreign::Operators)),
         ("get_tenant", Case::new("/v1/tenants/acme", Foreign::Operators)),
         (

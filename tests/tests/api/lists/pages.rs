@@ -65,6 +65,11 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     world.post_json("/v1/names-keys", key, &json!({"name": "bank"})).await.expect_status(201);
     add_person(world, "kim").await;
+    // A day of the past: what the api itself uses is recorded for today.
+    let uses = "INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)
+                VALUES ('acme', '2026-01-30', 1, 1, 1, 1, 1), ('umbrella', '2026-01-30', 1, 1, 1, 1, 1), ('acme', '2026-01-29', 2, 2, 2, 2, 2)";
+    world.execute(uses).await;
+    world.execute("INSERT INTO shared_resource_uses VALUES ('2026-01-30', 3, 3, 3, 3, 3)").await;
     let erasure = json!({"kind": "session", "id": "other"});
     world.post_json("/v1/person-erasures", key, &erasure).await.expect_status(202);
 }
