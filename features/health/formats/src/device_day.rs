@@ -41,11 +41,11 @@ pub(super) fn find_key(version: &str, device: Option<&str>, samples: &[Sample]) 
     let of_metric = |metric: MetricName| samples.iter().filter(move |sample| sample.metric == metric);
     let totals: Vec<(MetricName, String)> = TOTALS
         .into_iter()
-        .map(|metric| {
+        .filter_map(|metric| {
             let total: f64 = of_metric(metric).map(|sample| sample.value).sum();
-            (metric, format!("{:.0}", total / TOTAL_STEP))
+            let steps = (total / TOTAL_STEP).round();
+            (steps > 0.0).then(|| (metric, format!("{steps:.0}")))
         })
-        .filter(|(_, total)| total != "0")
         .collect();
     if totals.len() < LEAST_TOTALS {
         return None;

@@ -90,7 +90,7 @@ fn a_day_of_a_device_is_recognised_in_both_forms() {
     assert_eq!(day(&with_more), None);
     // Two devices of a model may have the same few figures.
     let mut few = metric_report();
-    few["intervalEntries"][1]["values"].as_array_mut().unwrap().truncate(1);
+    few["intervalEntries"][1]["values"].as_array_mut().unwrap().truncate(7);
     assert_eq!(day(&few), None);
 }
 
