@@ -10,7 +10,11 @@ CREATE TABLE app_slots (
     units        bigint NOT NULL,
     PRIMARY KEY (tenant, app)
 );
+-- What APIs read every few seconds. Senders name apps, so there may be many rows with one slot: they end soon.
+CREATE INDEX app_slots_grown ON app_slots (tenant, app) WHERE slots > 1;
+CREATE INDEX app_slots_window ON app_slots (window_start) WHERE slots = 1;
 SELECT unslide_protect('app_slots', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+INSERT INTO purges (target, key, at_column, condition) VALUES ('app_slots', 'tenant, app', 'window_start', 'slots = 1');
 
 -- The apps with more than one slot.
 CREATE FUNCTION unslide_app_slots() RETURNS TABLE (tenant text, app text, slots smallint)

@@ -1,6 +1,7 @@
 //! The tables of the core.
 
 use super::{KeyColumn, OutlivingRows, OwnedTable};
+use crate::app_slots;
 use crate::reports::HOUR_COUNTS_RETENTION;
 use crate::resource_uses::USES_KEPT_FOR;
 
@@ -16,7 +17,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     },
     OwnedTable::kept_for("resource_uses", USES_KEPT_FOR),
     OwnedTable::new("app_settings"),
-    OwnedTable::new("app_slots"),
+    OwnedTable::kept_for("app_slots", app_slots::SINGLE_SLOT_KEPT_FOR),
     OwnedTable::new("signal_drops"),
     OwnedTable {
         outlives: Some(OutlivingRows { condition: None, reason: "it proves that nothing else is left" }),

@@ -4,7 +4,7 @@ use crate::column::TenantColumn;
 use crate::number::to_row;
 use crate::{Result, Store, TenantTx};
 use std::collections::{BTreeMap, HashMap};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 
 /// Cost units a second of an app that one slot carries: about half of what a symbolizer of one core does.
@@ -12,6 +12,8 @@ pub const SLOT_UNITS_PER_SECOND: u64 = 500;
 /// The most slots of an app. A power of two.
 const MAX_SLOTS: u16 = 256;
 const WINDOW_SECONDS: i64 = 60;
+/// How long an app with one slot has a row after its last minute. Senders name apps, so that there may be many.
+pub(crate) const SINGLE_SLOT_KEPT_FOR: Duration = Duration::hours(1);
 
 /// Cost units by tenant and app.
 pub type UnitsOfApps = BTreeMap<TenantId, BTreeMap<String, u64>>;

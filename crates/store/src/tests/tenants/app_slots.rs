@@ -1,6 +1,7 @@
 //! Slots of apps.
 
 use crate::app_slots::{self, SLOT_UNITS_PER_SECOND, UnitsOfApps};
+use crate::tables::purge_old_rows;
 use crate::tests::database::{Database, acme, tenant_id};
 use time::Duration;
 
@@ -37,4 +38,8 @@ async fn an_app_gets_slots_for_what_all_processes_accept_in_a_minute_and_keeps_t
     count(&database, "acme", "other", CARRIED).await;
     let all = app_slots::list_slots(&database.store).await.unwrap();
     assert_eq!(all, [(acme(), [("shop".to_owned(), 256)].into())].into(), "apps and tenants of their own");
+    // A row with one slot ends soon: senders name apps.
+    database.wait(Duration::hours(2));
+    assert_eq!(purge_old_rows(&database.store).await.unwrap(), 2);
+    assert_eq!(app_slots::list_slots(&database.store).await.unwrap(), all);
 }
