@@ -69,17 +69,20 @@ impl Prefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
 
-impl Prefix {
     /// Returns the tenant that the objects belong to, if they belong to one.
     pub(crate) fn tenant(&self) -> Option<TenantId> {
         tenant_of(&self.0)
     }
 }
 
+/// Returns the tenant's folder in a key or prefix.
+fn folder_of(key: &str) -> Option<&str> {
+    Some(key.strip_prefix("t/")?.split_once('/')?.0)
+}
+
 fn tenant_of(key: &str) -> Option<TenantId> {
-    TenantId::new(key.strip_prefix("t/")?.split_once('/')?.0).ok()
+    TenantId::new(folder_of(key)?).ok()
 }
 
 impl fmt::Display for ObjectKey {
@@ -128,7 +131,7 @@ pub fn tenants_prefix() -> Prefix {
 /// continues there reaches the next tenant. `None` for a key of no tenant.
 #[must_use]
 pub fn tenant_folder(key: &ObjectKey) -> Option<(&str, ObjectKey)> {
-    let (name, _) = key.0.strip_prefix("t/")?.split_once('/')?;
+    let name = folder_of(&key.0)?;
     Some((name, ObjectKey(format!("t/{name}/~"))))
 }
 

@@ -64,7 +64,9 @@ impl Download {
             #[cfg(feature = "testkit")]
             DownloadBody::Memory(held) => held.next().await,
         };
-        charge_bytes(&self.key, chunk.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        if let Some(bytes) = &chunk {
+            charge_bytes(&self.key, bytes.len() as u64);
+        }
         Ok(chunk)
     }
 

@@ -332,9 +332,9 @@ impl BatchWriter {
                 tally.charges.push((tenant.clone(), units));
                 let stored = own.iter().zip(&batch.stored);
                 let new = stored.filter(|(_, stored)| stored.outcome == ArrivalOutcome::New);
-                let before = tally.new_since.len();
-                tally.new_since.extend(new.map(|(arrival, _)| arrival.received_at));
-                tally.new.push((tenant.clone(), (tally.new_since.len() - before) as u64));
+                let new_since: Vec<OffsetDateTime> = new.map(|(arrival, _)| arrival.received_at).collect();
+                tally.new.push((tenant.clone(), new_since.len() as u64));
+                tally.new_since.extend(new_since);
                 note_traced(tally, arrivals, &batch.stored);
                 tally.stored.extend(batch.stored);
             }
