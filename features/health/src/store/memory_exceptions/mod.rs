@@ -51,22 +51,17 @@ pub(super) async fn prepare_joins(tx: &mut TenantTx, runs: &[RunPeriod]) -> Resu
         return Ok(false);
     }
     let apps: BTreeSet<&str> = runs.iter().map(|run| run.app.as_str()).collect();
-    lock_exceptions(tx, &apps, LockMode::Shared).await?;
+    lock_apps(tx, EXCEPTIONS, &apps, LockMode::Shared).await?;
     if !is_near_exception(tx, runs).await? {
         return Ok(false);
     }
-    let (connection, tenant, _) = tx.parts();
-    // In the order of the apps.
-    let names: Vec<String> =
-        apps.iter().map(|app| format!("joins of memory exceptions of {tenant}/{app}")).collect();
-    sqlx::query(
-        "SELECT pg_advisory_xact_lock(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)",
-    )
-    .bind(names)
-    .execute(connection)
-    .await?;
+    lock_apps(tx, JOINS, &apps, LockMode::Exclusive).await?;
     Ok(true)
 }
+
+/// What is locked of an app. The names are those that programs lock beside each other.
+const EXCEPTIONS: &str = "memory exceptions of";
+const JOINS: &str = "joins of memory exceptions of";
 
 /// Who may store exceptions of an app at the same time: many transactions with sessions keep exceptions out, and one with exceptions
 /// keeps out all others. Otherwise two that store the parts of one join would not see each other.
@@ -76,11 +71,11 @@ enum LockMode {
     Exclusive,
 }
 
-/// Locks the exceptions of apps, before any session.
-async fn lock_exceptions(tx: &mut TenantTx, apps: &BTreeSet<&str>, mode: LockMode) -> Result<()> {
+/// Locks the exceptions of apps or their joins, before any session.
+async fn lock_apps(tx: &mut TenantTx, what: &str, apps: &BTreeSet<&str>, mode: LockMode) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     // In the order of the apps.
-    let names: Vec<String> = apps.iter().map(|app| format!("memory exceptions of {tenant}/{app}")).collect();
+    let names: Vec<String> = apps.iter().map(|app| format!("{what} {tenant}/{app}")).collect();
     let statement = match mode {
         LockMode::Shared => {
             "SELECT pg_advisory_xact_lock_shared(hashtextextended(n.name, 0)) FROM unnest($1::text[]) AS n (name)"
@@ -95,7 +90,7 @@ async fn lock_exceptions(tx: &mut TenantTx, apps: &BTreeSet<&str>, mode: LockMod
 
 async fn record(tx: &mut TenantTx, told: &[(&StoredReport, &MemoryException)]) -> Result<()> {
     let apps = told.iter().map(|(report, _)| report.app.as_str()).collect();
-    lock_exceptions(tx, &apps, LockMode::Exclusive).await?;
+    lock_apps(tx, EXCEPTIONS, &apps, LockMode::Exclusive).await?;
     let rows = told.iter().map(|(report, exception)| {
         let run = exception.run_id.map(|run| run.to_string());
         json!({
@@ -154,7 +149,7 @@ async fn forget(tx: &mut TenantTx, exception: ExceptionId) -> Result<()> {
     .fetch_optional(connection)
     .await?;
     let Some(app) = app else { return Ok(()) };
-    lock_exceptions(tx, &BTreeSet::from([app.as_str()]), LockMode::Exclusive).await?;
+    lock_apps(tx, EXCEPTIONS, &BTreeSet::from([app.as_str()]), LockMode::Exclusive).await?;
     let (connection, tenant, _) = tx.parts();
     let gone = sqlx::query!(
         r#"DELETE FROM memory_exceptions WHERE tenant = $1 AND report_id = $2 AND variant = $3
