@@ -66,6 +66,12 @@ impl Headers {
         std::str::from_utf8(self.get(name)?).ok()
     }
 
+    /// Returns the tenant that the headers name, which is a claim unless a service of ours wrote them.
+    #[must_use]
+    pub fn get_tenant(&self) -> Option<TenantId> {
+        TenantId::new(self.get_text(headers::TENANT)?).ok()
+    }
+
     /// Returns the last value of this name, if it is a decimal number.
     #[must_use]
     pub fn get_number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {

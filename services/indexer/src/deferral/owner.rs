@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_stream::{Record, Signatures};
@@ -65,7 +64,7 @@ impl OwnerRules {
         }
         match self.content {
             // Only symbolizers write the outputs.
-            Content::Reports => TenantId::new(record.headers.get_text(headers::TENANT)?).ok(),
+            Content::Reports => record.headers.get_tenant(),
             Content::Ledger => ledger::read_entry(record).ok()?.tenant().cloned(),
             Content::DeadLetters => dead_letter::read_dead_letter(record, now).tenant,
             Content::Events(_) => event::verify_owner(record, &self.signatures, now).ok(),
@@ -77,6 +76,7 @@ impl OwnerRules {
 mod tests {
     use super::*;
     use crate::records::event::tests::PAYLOADS;
+    use unslide_proto::headers;
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
 
     const KEY: &str = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";

@@ -85,7 +85,7 @@ pub fn from_dead_letter(record: &Record, requests: &str) -> Option<Answered> {
 fn from_headers(record: &Record) -> Option<Answered> {
     let given = &record.headers;
     Some(Answered {
-        tenant: TenantId::new(given.get_text(headers::TENANT)?).ok()?,
+        tenant: given.get_tenant()?,
         report_id: given.get_text(headers::REPORT_ID)?.parse().ok()?,
         variant: given.get_number(headers::VARIANT).unwrap_or(0),
         revision: given.get_number(headers::REVISION)?,

@@ -26,7 +26,7 @@ pub fn read_dead_letter(record: &Record, now: OffsetDateTime) -> DeadLetter {
     let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
     let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-    let tenant = given.get_text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
+    let tenant = given.get_tenant();
     let index = given.get_number(headers::SOURCE_INDEX).zip(given.get_number(headers::SOURCE_COUNT));
     DeadLetter {
         id: DeadLetterId {

@@ -217,9 +217,7 @@ fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
     let tenant = match parsed.tenant() {
         Some(tenant) => Some(tenant.clone()),
         // Only symbolizers write the outputs. In a dead letter or an event the header is an unverified claim.
-        None if matches!(reading.content, Content::Reports) => {
-            record.headers.get_text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
-        }
+        None if matches!(reading.content, Content::Reports) => record.headers.get_tenant(),
         None => None,
     };
     let arrived_at = record.time_millis.and_then(timestamp::from_millis).unwrap_or(reading.now);

@@ -153,7 +153,7 @@ async fn renew_input(
                     kept.push(name, value.clone());
                 }
             }
-            let claimed = || TenantId::new(record.headers.get_text(headers::TENANT)?).ok();
+            let claimed = || record.headers.get_tenant();
             if kept.get(headers::SIGNATURE).is_some()
                 && let Some(tenant) = known.clone().or_else(claimed)
             {
