@@ -4,11 +4,12 @@ import math
 
 # The tenant that no event makes noisy.
 NEIGHBOUR = "north"
+USES = {"cpu_micros": "CPU time", "kafka_bytes": "bytes of Kafka", "object_requests": "requests to object storage", "object_bytes": "their bytes"}
 
 
 class Costs:
     def __init__(self, month):
-        self.month, self.days, self.log, self.sent = month, [], 0, 0
+        self.month, self.days, self.log, self.sent, self.shares = month, [], 0, 0, []
 
     def begin(self):
         """Leaves out what the installation wrote."""
@@ -30,6 +31,16 @@ class Costs:
         new, written = self.month.sent - self.sent, max(log - self.log, 0)
         self.days.append((self.month.day, new, written, kept, database, percentile(seconds, 0.5), percentile(seconds, 0.99)))
         self.log, self.sent = log, self.month.sent
+        self.shares = self.shares_without_tenant()
+
+    def shares_without_tenant(self) -> list[str]:
+        """Returns the share of each use that no tenant caused. A program of before costs were counted has none."""
+        if not self.month.product.sql("SELECT to_regclass('shared_resource_uses')"):
+            return []
+        columns = ", ".join(f"(SELECT sum({use}) FROM shared_resource_uses), (SELECT sum({use}) FROM resource_uses)" for use in USES)
+        amounts = [float(text or 0) for text in self.month.product.sql(f"SELECT {columns}").split("|")]
+        return [f"{100 * shared / max(shared + of_tenants, 1):.1f} % of {name}" for name, shared, of_tenants
+                in zip(USES.values(), amounts[::2], amounts[1::2])]
 
     def print_table(self):
         print("\n| day | new reports | kB of WAL for each | reports | kB of the database for each | "
@@ -37,6 +48,8 @@ class Costs:
         for day, new, written, kept, database, middle, slowest in self.days:
             print(f"| {day} | {new} | {written / 1000 / max(new, 1):.0f} | {kept} | {database / 1000 / max(kept, 1):.0f} | {middle * 1000:.0f} | "
                   f"{slowest * 1000:.0f} |")
+        if self.shares:
+            print(f"\nNo tenant caused {', '.join(self.shares)}.")
 
 
 def percentile(ordered, share):
