@@ -8,6 +8,9 @@ use unslide_world::{Browser, encode_form, list_links, redirect_location};
 async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     let world = start().await;
     let browser = Browser::signed_in(&world, &world.create_master_key("acme").await).await;
+    let first = browser.get("/console/alerts").await.text;
+    assert!(first.contains(r#"value="Bugs that hit many sessions""#), "{first}");
+    assert!(first.contains(r#"<option value="frequent_group" selected>"#), "{first}");
     let new = [("name", "new <b>bugs"), ("condition", "new_group"), ("channel", "slack")];
     let whole =
         [("address", "https://hooks.example.com/secret"), ("quiet_from", "22:00"), ("quiet_to", "07:00")];
@@ -20,6 +23,7 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
         "/console/alerts"
     );
     let page = browser.get("/console/alerts").await.text;
+    assert!(!page.contains("frequent_group\" selected"), "only the first rule is suggested: {page}");
     assert!(page.contains("new &#60;b&#62;bugs") && page.contains("quiet 22:00 to 07:00 UTC"), "{page}");
     assert!(page.contains("https://hooks.example.com/…") && !page.contains("example.com/secret"), "{page}");
     let action = |page: &str, name: &str| {
