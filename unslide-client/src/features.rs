@@ -34,6 +34,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_source_context_commands::FEATURE,
     // Crashes that testers send with TestFlight.
     unslide_testflight_commands::FEATURE,
+    // Tickets of groups in trackers.
+    unslide_tickets_commands::FEATURE,
     // Keys as Sentry's clients expect them.
     unslide_uploaders_commands::FEATURE,
 ];

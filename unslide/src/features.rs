@@ -36,6 +36,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_system_symbols::FEATURE,
     // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.
     unslide_testflight::FEATURE,
+    // Tickets of groups in trackers. Its hook locks rows of its own only: those of tickets after their groups.
+    unslide_tickets::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::FEATURE,
     // Tools for assistants. It has no hook.

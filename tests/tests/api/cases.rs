@@ -15,6 +15,7 @@ use unslide_store::app_signals::SignalSettings;
 use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
+const TICKETLESS: &str = "66666666-6666-6666-6666-666666666666";
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
 /// A key of App Store Connect that Apple does not know.
 const APPLE_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUw+n+sWaGsujmn5j\nIi03+lqViKJNDj5VlvhojF49QpuhRANCAATkEs6tlshrxTR5wQU6U5zHtKgVE4hr\nf5a+9/LwcoPpUltal43cgH78wzmPfvQ23AS65Z8oJa7ZGunIB9R7LF+X\n-----END PRIVATE KEY-----\n";
@@ -127,7 +128,12 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     hang["crash"]["error"]["type"] = "hang".into();
     hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
-    let groups = world.get("/v1/groups?kind=crash", key).await.expect_status(200);
+    let mut other_app = crash(TICKETLESS, "1.0");
+    other_app["system"]["CFBundleIdentifier"] = "com.example.till".into();
+    store(world, "acme", &other_app, 1, world.host.clock.now()).await;
+    let ticketless = world.get("/v1/groups?app=com.example.till", key).await.expect_status(200);
+    let ticketless = ticketless["items"][0]["id"].as_str().unwrap();
+    let groups = world.get("/v1/groups?kind=crash&app=com.example.shop", key).await.expect_status(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
     let comments = format!("/v1/groups/{group}/comments");
     let mut said = Vec::new();
@@ -165,6 +171,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         json!({"key_id": "2X9R4HXF34", "private_key": APPLE_KEY, "apps": ["com.acme.shop"], "force": true});
     let set = world.request(Method::PUT, "/v1/testflight", key).body(apple_key.to_string());
     world.send(set).await.expect_status(200);
+    let tracker = json!({"kind": "github", "url": "https://tracker.invalid", "project": "acme/shop", "token": "token", "force": true});
+    for name in ["main", "probed", "doomed"] {
+        let set = world.request(Method::PUT, &format!("/v1/trackers/{name}"), key).body(tracker.to_string());
+        world.send(set).await.expect_status(200);
+    }
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let save_view = async |name: &str| {
@@ -417,6 +428,26 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "remove_testflight",
             Case::new("/v1/testflight", Foreign::Own(|body| assert!(body["key"].is_null()))),
+        ),
+        (
+            "list_trackers",
+            Case::new("/v1/trackers", Foreign::Own(|body| assert!(!body.to_string().contains("doomed")))),
+        ),
+        (
+            "set_tracker",
+            Case::new("/v1/trackers/main", Foreign::Own(|body| assert_eq!(body["name"], "main"))).body(tracker),
+        ),
+        ("test_tracker", Case::new("/v1/trackers/probed/test", Foreign::NotFound)),
+        ("remove_tracker", Case::new("/v1/trackers/doomed", Foreign::NotFound)),
+        ("get_ticket", Case::new(format!("/v1/groups/{group}/ticket"), Foreign::NotFound)),
+        (
+            "create_ticket",
+            Case::new(format!("/v1/groups/{ticketless}/ticket"), Foreign::NotFound).body(json!({"tracker": "main"})),
+        ),
+        (
+            "link_ticket",
+            Case::new(format!("/v1/groups/{group}/ticket"), Foreign::NotFound)
+                .body(json!({"tracker": "main", "ticket": "17"})),
         ),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),

@@ -309,6 +309,7 @@ fn result_path(answer: &Answer, id: &str) -> String {
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
         "erase_person" => format!("/v1/person-erasures/{}", of(&body["id"])),
         "erase_public_key_reports" => format!("/v1/public-keys/{}", of(&body["key_id"])),
+        "create_ticket" => format!("/v1/groups/{}/ticket", of(&body["group"])),
         "poll_testflight" => "/v1/testflight".to_owned(),
         "create_reprocess" => format!("/v1/reprocess/{}", of(&body["id"])),
         id if id.contains("system") => format!("/v1/system/symbols/uploads/{}", of(&body["id"])),

@@ -35,6 +35,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_testflight::feature(testflight_config()),
+        unslide_tickets::feature(tickets_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
         unslide_mcp::feature(),
         unslide_export::feature(),
@@ -46,6 +47,14 @@ fn testflight_config() -> unslide_testflight::Config {
     let mut config = unslide_testflight::Config::default();
     config.api.testflight.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config.api.testflight.apple_url = "https://apple.invalid".to_owned();
+    config
+}
+
+/// Trackers that are asked, and tickets that are not made while a test runs.
+fn tickets_config() -> unslide_tickets::Config {
+    let mut config = unslide_tickets::Config::default();
+    config.api.tickets.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    config.api.tickets.look_millis = 3_600_000;
     config
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 51] = [
+const WORDS: [(&str, &str); 53] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -49,6 +49,8 @@ const WORDS: [(&str, &str); 51] = [
     ("system-symbols", "unslide_system_symbols"),
     ("testflight", "unslide_testflight"),
     ("testflight", "testflight_"),
+    ("tickets", "unslide_tickets"),
+    ("tickets", "ticket_requests"),
     ("uploaders", "unslide_uploaders"),
     ("uploaders", "uploader_"),
     ("uploaders", "sntrys"),

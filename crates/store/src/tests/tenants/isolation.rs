@@ -102,6 +102,15 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO app_slots (tenant, app, window_start, units) VALUES ('acme', 'shop', now(), 1);
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
+     INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
+                           next_look_at, changed_at)
+     VALUES ('acme', 'main', md5('tracker')::uuid, 'github', '', '', '{}', '', '', now(), now(), now());
+     INSERT INTO tickets (tenant, group_id, tracker, marker, state, asked_by, created_at)
+     VALUES ('acme', md5('group')::uuid, 'main', md5('marker')::uuid, 'open', 'key', now());
+     INSERT INTO ticket_requests (tenant, group_id, action, tracker, asked_at, due_at)
+     VALUES ('acme', md5('group')::uuid, 'read', 'main', now(), now());
+     INSERT INTO tracker_deliveries (tenant, tracker, delivery, received_at) VALUES ('acme', 'main', 'd', now());
+     INSERT INTO ticket_fixes (tenant, group_id, revision, fixed_at) VALUES ('acme', md5('group')::uuid, 'a', now());
      INSERT INTO testflight_apps (tenant, app) VALUES ('acme', 'shop');
      INSERT INTO testflight_submissions (tenant, submission, app, state, seen_at, next_try_at)
      VALUES ('acme', 'a', 'shop', 'waiting', now(), now());
@@ -299,6 +308,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_resource_use_sums", "operators see what each tenant used: slugs and amounts"),
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_tickets_due", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),

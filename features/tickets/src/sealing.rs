@@ -1,0 +1,135 @@
+//! Encryption of the secrets of trackers with the key of the service, so that the database and its backups hold none.
+//!
+//! A sealed secret is a nonce of 12 bytes, and the text in AES-256-GCM. The tenant, the tracker and the use are authenticated: a
+//! value that is copied to another row or column does not open.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+use unslide_model::{Secret, TenantId};
+
+/// The setting with the key.
+pub const SEALING_KEY: &str = "api.tickets.sealing_key";
+
+/// Seals and opens the secrets of trackers.
+pub struct TrackerSealer(LessSafeKey);
+
+/// The use of a secret.
+#[derive(Clone, Copy, Debug)]
+pub enum SecretUse {
+    /// The token for requests to the tracker.
+    Token,
+    /// The secret that signs the tracker's hooks.
+    Hook,
+}
+
+/// The owner of a secret.
+#[derive(Clone, Copy, Debug)]
+pub struct TrackerSecretOwner<'n> {
+    pub tenant: &'n TenantId,
+    pub tracker: &'n str,
+}
+
+impl TrackerSecretOwner<'_> {
+    fn associated_data(self, secret_use: SecretUse) -> Vec<u8> {
+        format!("tracker secret 1\n{}\n{}\n{secret_use:?}", self.tenant, self.tracker).into_bytes()
+    }
+}
+
+/// The failure to seal or open a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum TrackerSealError {
+    #[error("the operating system gives no random bytes")]
+    Random,
+    #[error("it was sealed with another {SEALING_KEY}: set the tracker again")]
+    OtherKey,
+}
+
+impl TrackerSealer {
+    /// Reads the key from the settings. Returns None if there is none.
+    ///
+    /// # Errors
+    /// Returns what is wrong with it.
+    pub fn from_setting(text: &Secret) -> Result<Option<TrackerSealer>, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let bytes = STANDARD.decode(text.reveal()).unwrap_or_default();
+        let key = UnboundKey::new(&AES_256_GCM, &bytes)
+            .map_err(|_| "must be 32 bytes in base64, as `openssl rand -base64 32` prints".to_owned())?;
+        Ok(Some(TrackerSealer(LessSafeKey::new(key))))
+    }
+
+    /// Encrypts a secret.
+    ///
+    /// # Errors
+    /// [`TrackerSealError::Random`].
+    pub fn seal(
+        &self,
+        owner: TrackerSecretOwner<'_>,
+        secret_use: SecretUse,
+        secret: &Secret,
+    ) -> Result<Vec<u8>, TrackerSealError> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| TrackerSealError::Random)?;
+        let mut text = secret.reveal().as_bytes().to_vec();
+        let aad = Aad::from(owner.associated_data(secret_use));
+        let tag = self.0.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text);
+        let tag = tag.map_err(|_| TrackerSealError::Random)?;
+        Ok([&nonce, text.as_slice(), tag.as_ref()].concat())
+    }
+
+    /// Decrypts a secret.
+    ///
+    /// # Errors
+    /// [`TrackerSealError::OtherKey`].
+    pub fn open(
+        &self,
+        owner: TrackerSecretOwner<'_>,
+        secret_use: SecretUse,
+        sealed: &[u8],
+    ) -> Result<Secret, TrackerSealError> {
+        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(TrackerSealError::OtherKey)?;
+        let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), text.to_vec());
+        let plain = self.0.open_in_place(nonce, Aad::from(owner.associated_data(secret_use)), &mut text);
+        let plain = plain.map_err(|_| TrackerSealError::OtherKey)?;
+        Ok(Secret::new(String::from_utf8_lossy(plain)))
+    }
+}
+
+/// Returns a new secret of 256 random bits in hexadecimal digits.
+///
+/// # Errors
+/// [`TrackerSealError::Random`].
+pub fn generate_secret() -> Result<Secret, TrackerSealError> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| TrackerSealError::Random)?;
+    Ok(Secret::new(unslide_api::entropy::write_token(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_secret_opens_for_its_tracker_and_use_only() {
+        let sealer = |byte: u8| {
+            TrackerSealer::from_setting(&Secret::new(STANDARD.encode([byte; 32]))).unwrap().unwrap()
+        };
+        let (acme, other) = (TenantId::new("acme").unwrap(), TenantId::new("umbrella").unwrap());
+        let owner = TrackerSecretOwner { tenant: &acme, tracker: "main" };
+        let sealed = sealer(1).seal(owner, SecretUse::Token, &Secret::new("the secret")).unwrap();
+        assert!(!sealed.windows(6).any(|bytes| bytes == b"secret"));
+        let open = |sealer: TrackerSealer, owner, secret_use| sealer.open(owner, secret_use, &sealed);
+        assert_eq!(open(sealer(1), owner, SecretUse::Token).unwrap().reveal(), "the secret");
+        assert!(open(sealer(2), owner, SecretUse::Token).is_err(), "another key of the service");
+        assert!(open(sealer(1), owner, SecretUse::Hook).is_err(), "another column");
+        let foreign = TrackerSecretOwner { tenant: &other, ..owner };
+        assert!(open(sealer(1), foreign, SecretUse::Token).is_err(), "another tenant");
+        let second = TrackerSecretOwner { tracker: "second", ..owner };
+        assert!(open(sealer(1), second, SecretUse::Token).is_err(), "another tracker");
+        assert!(TrackerSealer::from_setting(&Secret::new("c2hvcnQ=")).err().unwrap().contains("32 bytes"));
+        assert!(TrackerSealer::from_setting(&Secret::new("")).unwrap().is_none());
+    }
+}

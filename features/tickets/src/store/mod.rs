@@ -1,0 +1,54 @@
+//! The statements about trackers, tickets, the work on them, and hooks.
+
+mod deliveries;
+mod requests;
+mod rules;
+mod tickets;
+mod tracker_rows;
+
+pub use deliveries::{add_delivery, add_fixes, find_known_fixes, is_known_delivery};
+pub use requests::{
+    ClaimedRequest, TicketAction, claim_request, complete_request, drop_request, list_due, postpone_request,
+    request_read, request_reopen,
+};
+pub use rules::add_tickets_by_rule;
+pub use tickets::{
+    NewTicketRow, StoredTicket, add_ticket, fail_ticket, get_ticket, link_ticket, mark_sent, mark_told,
+    record_lost, record_refused, record_ticket,
+};
+pub use tracker_rows::{
+    NewTrackerRow, TrackerRow, find_by_id, get_tracker, hold_tracker, list_trackers, remove_tracker,
+    set_tracker,
+};
+
+use time::Duration;
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Result, StoreEvent, StoreHook};
+
+/// How long deliveries are remembered: longer than any tracker repeats one.
+const DELIVERIES_KEPT_FOR: Duration = Duration::days(30);
+/// How long commits are remembered that have resolved groups.
+const FIXES_KEPT_FOR: Duration = Duration::days(400);
+
+/// The tables of the feature, and its part in transactions that bring groups back or delete them.
+pub const TICKETS_HOOK: StoreHook = StoreHook {
+    tables: OWNED_TABLES,
+    on_event: Some(|event| Box::pin(write_for_event(event))),
+    ..StoreHook::new(crate::NAME)
+};
+
+const OWNED_TABLES: &[OwnedTable] = &[
+    OwnedTable::new("trackers"),
+    OwnedTable::new("tickets"),
+    OwnedTable::new("ticket_requests"),
+    OwnedTable::kept_for("tracker_deliveries", DELIVERIES_KEPT_FOR),
+    OwnedTable::kept_for("ticket_fixes", FIXES_KEPT_FOR),
+];
+
+async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    match event {
+        StoreEvent::GroupsChanged(tx, changed) => request_reopen(tx, changed).await,
+        StoreEvent::GroupsDeleted(tx, ids) => tickets::hand_over(tx, ids).await,
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,147 @@
+//! Failures of the work on a request, and the pause after each.
+
+use super::TicketWorker;
+use crate::store::{self, ClaimedRequest, TicketAction};
+use crate::trackers::TrackerFailure;
+use time::Duration;
+use unslide_api::problem::Problem;
+use unslide_model::TenantId;
+use unslide_store::{Result, StoreError};
+
+/// The first pause after a failure, which triples up to the longest.
+const FIRST_BACKOFF: Duration = Duration::seconds(10);
+const BACKOFF_MAX: Duration = Duration::hours(6);
+/// How often a request is tried: for about two days.
+const ATTEMPTS_LIMIT: i32 = 14;
+/// The pause after a failure that a person has to mend. Setting the tracker again ends it.
+const PERSON_NEEDED_INTERVAL: Duration = Duration::hours(1);
+/// The pause after a limit that names none.
+const UNNAMED_LIMIT_INTERVAL: Duration = Duration::minutes(1);
+
+/// The failure of the work on a request. Texts are for the tenant.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkFailure {
+    #[error("{0}")]
+    Tracker(#[from] TrackerFailure),
+    #[error("{0}")]
+    Account(String),
+    #[error("TLS cannot be set up")]
+    NoTls,
+    #[error("the tracker's answers took too long")]
+    TooLong,
+    #[error("the database fails")]
+    Store(#[from] StoreError),
+    #[error("the report cannot be read now")]
+    Report(Problem),
+}
+
+/// The consequence of a failure.
+enum Consequence {
+    /// The tracker takes no request for a while. It was no attempt.
+    Hold(Duration),
+    /// A person has to change the tracker's settings. No ticket of it is tried before the pause ends.
+    Broken,
+    /// This request will never succeed.
+    Final,
+    /// Another attempt may.
+    Retry,
+}
+
+impl WorkFailure {
+    fn consequence(&self) -> Consequence {
+        match self {
+            WorkFailure::Tracker(failure) => match failure {
+                TrackerFailure::Unauthorized(_) | TrackerFailure::Address(_) => Consequence::Broken,
+                TrackerFailure::Limited { pause, .. } => {
+                    Consequence::Hold(pause.unwrap_or(UNNAMED_LIMIT_INTERVAL))
+                }
+                TrackerFailure::Forbidden(_)
+                | TrackerFailure::Missing { .. }
+                | TrackerFailure::Refused { .. } => Consequence::Final,
+                TrackerFailure::Server(_) | TrackerFailure::Unreachable | TrackerFailure::Unreadable => {
+                    Consequence::Retry
+                }
+            },
+            WorkFailure::Account(_) | WorkFailure::NoTls => Consequence::Broken,
+            WorkFailure::TooLong | WorkFailure::Store(_) | WorkFailure::Report(_) => Consequence::Retry,
+        }
+    }
+}
+
+impl TrackerFailure {
+    /// Returns true if the tracker has certainly made nothing.
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, TrackerFailure::Server(_) | TrackerFailure::Unreachable | TrackerFailure::Unreadable)
+    }
+}
+
+impl TicketWorker {
+    /// Records the failure of a request, and when it is tried again. Returns the outcome for the metric.
+    pub(super) async fn record_failure(
+        &self,
+        tenant: &TenantId,
+        request: &ClaimedRequest,
+        failure: WorkFailure,
+    ) -> Result<&'static str> {
+        let text = failure.to_string();
+        if let WorkFailure::Store(error) = &failure {
+            tracing::warn!(error = %error, %tenant, "work on a ticket failed");
+        }
+        let mut tx = self.store().tenant(tenant).await?;
+        let outcome = match failure.consequence() {
+            Consequence::Hold(pause) => {
+                store::hold_tracker(&mut tx, &request.tracker, Some(&text), Some(pause)).await?;
+                store::postpone_request(&mut tx, request, pause, false).await?;
+                "postponed"
+            }
+            Consequence::Broken => {
+                store::hold_tracker(&mut tx, &request.tracker, Some(&text), Some(PERSON_NEEDED_INTERVAL))
+                    .await?;
+                store::postpone_request(&mut tx, request, Duration::ZERO, false).await?;
+                "postponed"
+            }
+            Consequence::Retry if request.attempts < ATTEMPTS_LIMIT => {
+                store::postpone_request(&mut tx, request, backoff(request.attempts), true).await?;
+                "postponed"
+            }
+            Consequence::Retry | Consequence::Final => {
+                match (&failure, request.action) {
+                    (
+                        WorkFailure::Tracker(TrackerFailure::Missing { .. }),
+                        TicketAction::Read | TicketAction::Reopen,
+                    ) => {
+                        store::record_lost(&mut tx, request.group, &text).await?;
+                    }
+                    _ => store::fail_ticket(&mut tx, request.group, &text).await?,
+                }
+                // A ticket goes on to be read: it may be there again.
+                if request.action == TicketAction::Read {
+                    store::complete_request(&mut tx, request).await?;
+                } else {
+                    store::drop_request(&mut tx, request).await?;
+                }
+                "failed"
+            }
+        };
+        tx.commit().await?;
+        Ok(outcome)
+    }
+}
+
+fn backoff(attempts: i32) -> Duration {
+    let triplings = u32::try_from(attempts - 1).unwrap_or_default().min(8);
+    (FIRST_BACKOFF * 3_i32.pow(triplings)).min(BACKOFF_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest() {
+        assert_eq!(backoff(1), Duration::seconds(10));
+        assert_eq!(backoff(3), Duration::seconds(90));
+        assert_eq!(backoff(ATTEMPTS_LIMIT), Duration::hours(6));
+        assert_eq!(backoff(0), Duration::seconds(10));
+    }
+}

@@ -1,0 +1,124 @@
+//! Follows tickets in both directions: a ticket that is closed resolves its group, and a group that comes back opens its ticket.
+
+use super::failure::WorkFailure;
+use super::{Job, TicketWorker, WorkEnd};
+use crate::fix_version::read_fix_version;
+use crate::store::{self, StoredTicket};
+use crate::text::regression_text;
+use crate::ticket::{RemoteTicket, TicketState};
+use crate::trackers::TrackerFailure;
+use serde_json::Value;
+use unslide_model::is_newer;
+use unslide_store::TenantTx;
+use unslide_store::groups::{GroupStatus, GroupUpdate, UpdateOutcome, update_group};
+use unslide_store::queries::groups::ListedGroup;
+
+impl TicketWorker {
+    /// Reads a ticket, and changes its group if the ticket was closed or opened since it was read last.
+    pub(super) async fn read_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
+        let remote = self.fetch_ticket(job).await?;
+        let mut tx = self.store().tenant(job.tenant).await?;
+        let mut update = find_change(&job.ticket, &remote, &job.group);
+        if job.group.ticket_url.as_ref() != Some(&remote.url) {
+            update.get_or_insert_default().ticket_url = Some(remote.url.clone());
+        }
+        if let Some(update) = update {
+            change_group(&mut tx, job, &update).await?;
+        }
+        store::record_ticket(&mut tx, job.request.group, &remote).await?;
+        store::complete_request(&mut tx, job.request).await?;
+        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
+        tx.commit().await?;
+        Ok(WorkEnd::Done("read"))
+    }
+
+    async fn fetch_ticket(&self, job: &Job<'_>) -> Result<RemoteTicket, WorkFailure> {
+        let id = job.ticket.ticket_id.as_deref().unwrap_or_default();
+        let answer = job.send(&job.protocol.build_read(&job.account, id)).await?;
+        let missing = || TrackerFailure::Missing { status: 404, words: String::new() };
+        if answer.pointer("/data/issue").is_some_and(Value::is_null) {
+            return Err(missing().into());
+        }
+        Ok(job.protocol.read_ticket(&job.account, &answer).ok_or(TrackerFailure::Unreadable)?)
+    }
+
+    /// Opens the ticket of a group that came back, and says which version has it. The comment is sent at most once, also if the
+    /// tracker's answer to it is lost.
+    pub(super) async fn reopen_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
+        let mut remote = self.fetch_ticket(job).await?;
+        if job.group.status != GroupStatus::Regressed {
+            // A person was faster.
+            return self.end_request(job).await.map(|()| WorkEnd::Done("read"));
+        }
+        if remote.state != TicketState::Open {
+            let ways = match job.protocol.build_ways(&job.account, &remote.id) {
+                Some(call) => job.send(&call).await?,
+                None => Value::Null,
+            };
+            if let Some(call) = job.protocol.build_reopen(&job.account, &remote.id, &ways) {
+                job.send(&call).await?;
+                remote.state = TicketState::Open;
+            }
+        }
+        // The state is recorded before a hook tells of it, so that it changes nothing here.
+        let mut tx = self.store().tenant(job.tenant).await?;
+        let regressed_at = job.group.regressed_at.unwrap_or(job.request.asked_at);
+        let is_first = store::mark_told(&mut tx, job.request.group, regressed_at).await?;
+        store::record_ticket(&mut tx, job.request.group, &remote).await?;
+        tx.commit().await?;
+        if is_first {
+            let version = job.request.version.as_deref().unwrap_or_default();
+            let text = regression_text(&self.tickets.public_url, &job.group, version);
+            let said = job.send(&job.protocol.build_comment(&job.account, &remote.id, &text)).await;
+            if let Err(failure) = said {
+                tracing::info!(tenant = %job.tenant, group = %job.group.id, error = %failure, "a comment was not sent");
+            }
+        }
+        self.end_request(job).await?;
+        Ok(WorkEnd::Done("reopened"))
+    }
+}
+
+/// Returns the change of a group that follows from its ticket. Only a change of the ticket changes the group, and only if it has
+/// another status by now.
+fn find_change(before: &StoredTicket, now: &RemoteTicket, group: &ListedGroup) -> Option<GroupUpdate> {
+    let needs_attention = matches!(group.status, GroupStatus::Open | GroupStatus::Regressed);
+    let was_closed = matches!(before.state, TicketState::Done | TicketState::Dropped);
+    match now.state {
+        TicketState::Done if before.state != TicketState::Done && needs_attention => {
+            Some(resolve(now, group))
+        }
+        // A version that is named later.
+        TicketState::Done
+            if now.fix_version != before.fix_version && group.status == GroupStatus::Resolved =>
+        {
+            Some(resolve(now, group)).filter(|update| update.resolved_in.is_some())
+        }
+        TicketState::Open if was_closed && !needs_attention => {
+            Some(GroupUpdate { status: Some(GroupStatus::Open), ..GroupUpdate::default() })
+        }
+        _ => None,
+    }
+}
+
+/// Resolves a group in the version that its ticket names, or in the next one: also if the named version has the bug already.
+fn resolve(ticket: &RemoteTicket, group: &ListedGroup) -> GroupUpdate {
+    let named = ticket.fix_version.as_deref().and_then(read_fix_version);
+    let resolved_in = named.filter(|version| is_newer(version, &group.last_version)).map(str::to_owned);
+    GroupUpdate {
+        status: Some(GroupStatus::Resolved),
+        resolved_in_next: resolved_in.is_none(),
+        resolved_in,
+        ..GroupUpdate::default()
+    }
+}
+
+/// Changes a group. One without any known version is resolved without one.
+async fn change_group(tx: &mut TenantTx, job: &Job<'_>, update: &GroupUpdate) -> Result<(), WorkFailure> {
+    let outcome = update_group(tx, job.group.id, None, job.actor(), update).await?;
+    if outcome == UpdateOutcome::NoVersion {
+        let plain = GroupUpdate { resolved_in_next: false, ..update.clone() };
+        update_group(tx, job.group.id, None, job.actor(), &plain).await?;
+    }
+    Ok(())
+}

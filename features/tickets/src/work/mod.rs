@@ -1,0 +1,177 @@
+//! The work on tickets, beside the requests of the api.
+//!
+//! Every process of the api runs it. The database gives each request to one process at a time. A ticket is made at most once: a
+//! request that may have made one is recorded before it is sent, and its marker is searched for before another one is sent.
+
+mod create;
+mod failure;
+mod follow;
+
+use crate::Tickets;
+use crate::store::{self, ClaimedRequest, StoredTicket, TicketAction, TrackerRow};
+use crate::trackers::{TrackerAccount, TrackerCall, TrackerClient, TrackerProtocol};
+use failure::WorkFailure;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use unslide_api::feature::Symbolication;
+use unslide_model::TenantId;
+use unslide_store::groups::{GroupActor, follow_redirects};
+use unslide_store::queries::groups::{ListedGroup, find_group};
+use unslide_store::{Result, Store};
+
+/// Tenants that a process works for at once.
+const CONCURRENT_TENANTS_LIMIT: usize = 4;
+/// Tenants that one look gives.
+const DUE_TENANTS_LIMIT: u16 = 20;
+/// Requests of a tenant's turn.
+const TURN_REQUESTS_LIMIT: usize = 20;
+/// Timeout of the work on a request. Shorter than its lease.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Works on the tickets of all tenants.
+pub struct TicketWorker {
+    tickets: Arc<Tickets>,
+    symbolication: Arc<Symbolication>,
+}
+
+/// A request with its tracker, its ticket and its group.
+struct Job<'j> {
+    tenant: &'j TenantId,
+    request: &'j ClaimedRequest,
+    row: TrackerRow,
+    ticket: StoredTicket,
+    group: ListedGroup,
+    protocol: &'static dyn TrackerProtocol,
+    account: TrackerAccount,
+    client: &'j TrackerClient,
+}
+
+impl Job<'_> {
+    async fn send(&self, call: &TrackerCall) -> std::result::Result<Value, WorkFailure> {
+        Ok(self.client.send(self.protocol, &self.account, call).await?)
+    }
+
+    /// Returns the author of changes of the group.
+    fn actor(&self) -> GroupActor<'_> {
+        GroupActor { actor: crate::NAME, name: Some(&self.row.name) }
+    }
+}
+
+/// The end of the work on a request.
+enum WorkEnd {
+    Done(&'static str),
+    /// It goes on after a pause: a ticket may still appear.
+    Wait(time::Duration),
+}
+
+impl TicketWorker {
+    pub fn new(tickets: Arc<Tickets>, symbolication: &Arc<Symbolication>) -> TicketWorker {
+        TicketWorker { tickets, symbolication: symbolication.clone() }
+    }
+
+    fn store(&self) -> &Store {
+        &self.symbolication.storage.store
+    }
+
+    /// Begins to work, until `stop`. What is under way then ends with its process, and goes on after its lease.
+    pub fn start(self, look_interval: Duration, stop: CancellationToken) -> JoinHandle<()> {
+        let worker = Arc::new(self);
+        tokio::spawn(async move {
+            let (mut turns, mut tenants) = (JoinSet::new(), BTreeSet::new());
+            while tokio::time::timeout(look_interval, stop.cancelled()).await.is_err() {
+                while let Some(ended) = turns.try_join_next() {
+                    match ended {
+                        Ok(tenant) => drop(tenants.remove(&tenant)),
+                        // Which one it was is not known: forget them all, the database keeps them apart.
+                        Err(_) => tenants.clear(),
+                    }
+                }
+                match store::list_due(worker.store(), DUE_TENANTS_LIMIT).await {
+                    Ok(due) => {
+                        for tenant in due {
+                            if turns.len() < CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {
+                                turns.spawn(worker.clone().take_turn(tenant));
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(error = %error, "due work on tickets could not be looked for");
+                    }
+                }
+            }
+        })
+    }
+
+    /// Works for a tenant, and returns it.
+    async fn take_turn(self: Arc<TicketWorker>, tenant: TenantId) -> TenantId {
+        if let Err(error) = self.work_for(&tenant).await {
+            tracing::warn!(error = %error, %tenant, "work on tickets could not be claimed or recorded");
+        }
+        tenant
+    }
+
+    async fn work_for(&self, tenant: &TenantId) -> Result<()> {
+        let mut tx = self.store().tenant(tenant).await?;
+        store::add_tickets_by_rule(&mut tx).await?;
+        tx.commit().await?;
+        for _ in 0..TURN_REQUESTS_LIMIT {
+            let mut tx = self.store().tenant(tenant).await?;
+            let Some(request) = store::claim_request(&mut tx).await? else { return tx.commit().await };
+            tx.commit().await?;
+            let work = tokio::time::timeout(REQUEST_TIMEOUT, self.work_on(tenant, &request)).await;
+            let outcome = match work {
+                Ok(Ok(WorkEnd::Done(outcome))) => outcome,
+                Ok(Ok(WorkEnd::Wait(pause))) => {
+                    let mut tx = self.store().tenant(tenant).await?;
+                    store::postpone_request(&mut tx, &request, pause, false).await?;
+                    tx.commit().await?;
+                    "postponed"
+                }
+                Ok(Err(failure)) => self.record_failure(tenant, &request, failure).await?,
+                Err(_) => self.record_failure(tenant, &request, WorkFailure::TooLong).await?,
+            };
+            self.tickets.outcomes.add(outcome, 1);
+        }
+        Ok(())
+    }
+
+    async fn work_on(
+        &self,
+        tenant: &TenantId,
+        request: &ClaimedRequest,
+    ) -> std::result::Result<WorkEnd, WorkFailure> {
+        let Some(job) = self.load_job(tenant, request).await? else { return Ok(WorkEnd::Done("failed")) };
+        match request.action {
+            TicketAction::Create => self.create_ticket(&job).await,
+            TicketAction::Read => self.read_ticket(&job).await,
+            TicketAction::Reopen => self.reopen_ticket(&job).await,
+        }
+    }
+
+    /// Loads everything that a request needs. Returns None if its group or its tracker is gone: then the request is, too.
+    async fn load_job<'j>(
+        &'j self,
+        tenant: &'j TenantId,
+        request: &'j ClaimedRequest,
+    ) -> std::result::Result<Option<Job<'j>>, WorkFailure> {
+        let mut tx = self.store().tenant(tenant).await?;
+        let row = store::get_tracker(&mut tx, &request.tracker).await?;
+        let ticket = store::get_ticket(&mut tx, request.group).await?;
+        let id = follow_redirects(&mut tx, &[request.group]).await?.pop().unwrap_or(request.group);
+        let group = find_group(&mut tx, id, None).await?;
+        let (Some(row), Some(ticket), Some(group)) = (row, ticket, group) else {
+            store::drop_request(&mut tx, request).await?;
+            tx.commit().await?;
+            return Ok(None);
+        };
+        tx.commit().await?;
+        let client = self.tickets.client.as_ref().ok_or(WorkFailure::NoTls)?;
+        let account = self.tickets.open_account(tenant, &row).map_err(WorkFailure::Account)?;
+        let protocol = row.kind.protocol();
+        Ok(Some(Job { tenant, request, row, ticket, group, protocol, account, client }))
+    }
+}

@@ -1,0 +1,152 @@
+//! Hooks, and what follows from them: a closed ticket resolves its group, and a group that comes back opens its ticket.
+
+use crate::played::Product;
+use crate::shop::Shop;
+use reqwest::Method;
+use serde_json::json;
+use unslide_world::wait_until;
+
+#[tokio::test]
+async fn a_closed_ticket_resolves_in_the_next_version_and_a_reopened_one_opens() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    shop.close_ticket("d1", Some("completed"), None).await;
+    let resolved = shop.wait_for_status(&group, "resolved").await;
+    assert_eq!(resolved["resolved_after"], "1.0");
+    assert_eq!(shop.read_ticket(&group).await["state"], "done");
+    shop.tracker.with(|played| played.tickets[0].is_closed = false);
+    shop.send_hook("d2", "issues", &shop.ticket_hook()).await;
+    shop.wait_for_status(&group, "open").await;
+    let history = shop.world.get(&format!("/v1/groups/{group}/activity"), &shop.key).await.expect_status(200);
+    let actors: Vec<_> =
+        history["items"].as_array().unwrap().iter().map(|entry| (&entry["actor"], &entry["name"])).collect();
+    assert!(actors.contains(&(&json!("tickets"), &json!("main"))), "{history}");
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticket_that_is_closed_without_a_fix_changes_no_group() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    shop.close_ticket("d1", Some("not_planned"), None).await;
+    shop.wait_for_state(&group, "dropped").await;
+    assert_eq!(shop.read_group(&group).await["status"], "open");
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_that_comes_back_opens_its_ticket_with_one_comment() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    shop.close_ticket("d1", Some("completed"), None).await;
+    shop.wait_for_status(&group, "resolved").await;
+    // The tracker takes the comment, and its answer is lost.
+    shop.tracker.add_fault("/comments", crate::played::FaultKind::LostAnswer);
+    assert_eq!(shop.crash(4, "2.0").await, group);
+    assert_eq!(shop.read_group(&group).await["status"], "regressed");
+    let is_open = async || {
+        shop.tracker.with(|played| !played.tickets[0].is_closed && !played.tickets[0].comments.is_empty())
+    };
+    assert!(wait_until(is_open).await);
+    shop.wait_until_idle().await;
+    let comments = shop.tracker.with(|played| played.tickets[0].comments.clone());
+    assert_eq!(comments.len(), 1, "{comments:?}");
+    assert!(
+        comments[0].contains("`2.0`")
+            && comments[0].contains("2 reports")
+            && comments[0].contains("crashes.example.com")
+    );
+    // The tracker tells of its own change, and a further report comes: nothing changes.
+    shop.send_hook("d2", "issues", &shop.ticket_hook()).await;
+    shop.crash(7, "2.0").await;
+    shop.wait_until_idle().await;
+    assert_eq!(shop.read_group(&group).await["status"], "regressed");
+    assert_eq!(shop.tracker.with(|played| played.tickets[0].comments.len()), 1);
+    assert_eq!(shop.tracker.count_requests("PATCH"), 1);
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_is_late_repeated_or_forged_changes_nothing() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    let asked = shop.tracker.count_requests("");
+    // Forged: it says closed, and is signed with another secret or not at all.
+    let hook = shop.ticket_hook();
+    shop.send_signed("another-secret-of-the-test", "f1", "issues", &hook)
+        .await
+        .expect_problem(401, "unauthorized");
+    let post = |path: &str| shop.world.request(Method::POST, path, "");
+    let unsigned = post(&shop.hook_path).header("x-github-event", "issues").body(hook.to_string());
+    shop.world.send(unsigned).await.expect_problem(401, "unauthorized");
+    let unknown = shop.hook_path.replace("acme.", "umbrella.");
+    shop.world.send(post(&unknown).body("{}")).await.expect_problem(404, "not-found");
+    let large = post(&shop.hook_path).body(vec![b' '; (2 << 20) + 1]);
+    shop.world.send(large).await.expect_problem(413, "too-large");
+    shop.wait_until_idle().await;
+    assert_eq!(shop.tracker.count_requests(""), asked);
+    // Signed, but not true: the ticket is read, and is open.
+    shop.send_hook("d1", "issues", &hook).await;
+    assert!(wait_until(async || shop.tracker.count_requests("") == asked + 1).await);
+    shop.wait_until_idle().await;
+    assert_eq!(shop.read_group(&group).await["status"], "open");
+    // Repeated: it is not read again.
+    for _ in 0..3 {
+        assert_eq!(shop.send_hook("d1", "issues", &hook).await.status, 202);
+    }
+    shop.wait_until_idle().await;
+    assert_eq!(shop.tracker.count_requests(""), asked + 1);
+    // Late: the ticket was closed and opened again before its hooks come, in the wrong order.
+    for delivery in ["d3", "d2"] {
+        shop.send_hook(delivery, "issues", &hook).await;
+        shop.wait_until_idle().await;
+    }
+    assert_eq!(shop.read_group(&group).await["status"], "open");
+    // Of another repository.
+    let mut foreign = hook.clone();
+    foreign["repository"]["full_name"] = "example/other".into();
+    let asked = shop.tracker.count_requests("");
+    shop.send_hook("d4", "issues", &foreign).await;
+    shop.wait_until_idle().await;
+    assert_eq!(shop.tracker.count_requests(""), asked);
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticket_is_read_once_a_day_without_hooks() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    shop.tracker.with(|played| played.tickets[0].is_closed = true);
+    let later =
+        "SELECT count(*) FROM ticket_requests WHERE action = 'read' AND due_at > now() + interval '23 hours'";
+    assert_eq!(shop.world.number(later).await, 1);
+    shop.hurry().await;
+    shop.wait_for_status(&group, "resolved").await;
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_that_a_person_resolved_or_ignored_stays_as_it_is() {
+    let shop = Shop::open(Product::Github).await;
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    shop.world
+        .patch(&format!("/v1/groups/{group}"), &shop.key, &json!({"status": "ignored"}))
+        .await
+        .expect_status(200);
+    shop.close_ticket("d1", Some("completed"), None).await;
+    shop.wait_for_state(&group, "done").await;
+    assert_eq!(shop.read_group(&group).await["status"], "ignored");
+    shop.world.stop().await;
+}

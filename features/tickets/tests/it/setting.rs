@@ -1,0 +1,129 @@
+//! The trackers of a tenant: checked, sealed, tested, and never shown with their secrets.
+
+use crate::played::{Product, TOKEN, TrackerServer};
+use crate::shop::{HOOK_SECRET, Shop, new_tracker, put, settings, start_with};
+use serde_json::{Value, json};
+use unslide_model::Scope;
+use unslide_world::{Browser, encode_form, redirect_location};
+
+#[tokio::test]
+async fn a_tracker_is_refused_with_what_is_wrong() {
+    let tracker = TrackerServer::start(Product::Github).await;
+    let world = start_with(settings(&tracker)).await;
+    let key = world.create_master_key("acme").await;
+    let refuse = async |change: Value| {
+        let mut body = new_tracker(&tracker);
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        put(&world, &key, "/v1/trackers/main", &body).await.expect_problem(400, "invalid-body")
+    };
+    assert!(refuse(json!({"project": "shop"})).await.contains("owner/name"));
+    assert!(refuse(json!({"project": "example/shop/../other"})).await.contains("owner/name"));
+    assert!(refuse(json!({"token": null})).await.starts_with("token:"));
+    assert!(refuse(json!({"token": "two words"})).await.starts_with("token:"));
+    assert!(refuse(json!({"hook_secret": "short"})).await.starts_with("hook_secret:"));
+    assert!(refuse(json!({"labels": [""]})).await.starts_with("labels:"));
+    assert!(refuse(json!({"fields": [1]})).await.starts_with("fields:"));
+    assert!(refuse(json!({"rule_reports": 0})).await.starts_with("rule_reports:"));
+    assert!(refuse(json!({"kind": "jira_cloud", "project": "SHOP"})).await.starts_with("account:"));
+    assert!(refuse(json!({"kind": "linear"})).await.starts_with("project:"));
+    // Addresses that the operator has not allowed.
+    for url in ["http://localhost:1/", "https://127.0.0.1:1/", "http://10.0.0.1/", "https://169.254.169.254/"]
+    {
+        assert!(refuse(json!({"url": url})).await.starts_with("url:"), "{url}");
+    }
+    assert_eq!(tracker.count_requests(""), 0);
+    assert!(refuse(json!({"token": "wrong"})).await.contains("401"));
+    tracker.fail_next("GET", 404);
+    assert!(refuse(json!({})).await.contains("The tracker says no"));
+    let bad = put(&world, &key, "/v1/trackers/Main%20One", &new_tracker(&tracker)).await;
+    bad.expect_problem(400, "invalid-parameter");
+    assert_eq!(world.number("SELECT count(*) FROM trackers").await, 0);
+    // By force, with the problem.
+    tracker.fail_next("GET", 403);
+    let mut forced = new_tracker(&tracker);
+    forced["force"] = true.into();
+    let forced = put(&world, &key, "/v1/trackers/main", &forced).await.expect_status(200);
+    assert!(forced["problem"].as_str().unwrap().contains("403"), "{forced}");
+    // For administrators with all apps only.
+    let lacking = world.create_key("acme", &[Scope::GroupsWrite]).await;
+    put(&world, &lacking, "/v1/trackers/main", &new_tracker(&tracker))
+        .await
+        .expect_problem(403, "insufficient-scope");
+    let limited = world.key_for("acme", &Scope::ALL, Some("com.acme.shop")).await;
+    world.get("/v1/trackers", &limited).await.expect_problem(403, "insufficient-scope");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn secrets_are_stored_sealed_and_never_shown() {
+    let shop = Shop::open(Product::Github).await;
+    let (world, key) = (&shop.world, &shop.key);
+    let list = world.get("/v1/trackers", key).await.expect_status(200);
+    let log = world.get("/v1/audit-log", key).await.expect_status(200);
+    assert!(log.to_string().contains("tracker.set"));
+    let browser = Browser::signed_in(world, key).await;
+    let page = browser.fetch_page("/console/trackers").await;
+    assert!(page.contains("example/shop") && page.contains(&shop.hook_path), "{page}");
+    let test = world.post("/v1/trackers/main/test", key, "").await.expect_status(200);
+    assert_eq!((&test["ok"], &test["status"], &test["method"]), (&json!(true), &json!(200), &json!("GET")));
+    assert_eq!(test["url"], format!("{}/repos/example/shop", shop.tracker.url));
+    assert!(test["answer"].as_str().unwrap().contains("it has issues"), "{test}");
+    for secret in [TOKEN, HOOK_SECRET] {
+        for shown in [list.to_string(), log.to_string(), page.clone(), test.to_string()] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+        let stored = format!(
+            "SELECT count(*) FROM trackers WHERE position('{secret}'::bytea IN sealed_token) > 0
+                OR position('{secret}'::bytea IN sealed_hook_secret) > 0"
+        );
+        assert_eq!(world.number(&stored).await, 0);
+    }
+    // The same product and address keep the token; another address does not get it.
+    let mut changed = new_tracker(&shop.tracker);
+    changed.as_object_mut().unwrap().remove("token");
+    changed["labels"] = json!(["crash"]);
+    put(world, key, "/v1/trackers/main", &changed).await.expect_status(200);
+    let asked = shop.tracker.count_requests("");
+    changed["url"] = format!("{}/elsewhere", shop.tracker.url).into();
+    let refused = put(world, key, "/v1/trackers/main", &changed).await.expect_problem(400, "invalid-body");
+    assert!(refused.starts_with("token:"), "{refused}");
+    assert_eq!(shop.tracker.count_requests(""), asked);
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_sets_tests_and_removes_a_tracker() {
+    let tracker = TrackerServer::start(Product::Github).await;
+    let world = start_with(settings(&tracker)).await;
+    let key = world.create_master_key("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let form = |more: &[(&str, &str)]| {
+        let mut fields = vec![
+            ("name", "main"),
+            ("kind", "github"),
+            ("url", tracker.url.as_str()),
+            ("project", "example/shop"),
+            ("token", TOKEN),
+            ("labels", "crash, bug"),
+        ];
+        fields.extend(more);
+        encode_form(&fields)
+    };
+    let set = browser.post("/console/trackers", form(&[("action", "set")])).await;
+    assert!(set.text.contains("The secret is not shown again"), "{}", set.text);
+    let listed = world.get("/v1/trackers", &key).await.expect_status(200);
+    assert_eq!(listed["trackers"][0]["labels"], json!(["crash", "bug"]));
+    let again = browser.post("/console/trackers", form(&[("action", "set")])).await;
+    assert_eq!(redirect_location(&again), "/console/trackers");
+    tracker.fail_next("GET", 500);
+    let failed =
+        browser.post("/console/trackers", encode_form(&[("name", "main"), ("action", "test")])).await;
+    assert!(failed.text.contains("It does not work") && failed.text.contains("500"), "{}", failed.text);
+    let works = browser.post("/console/trackers", encode_form(&[("name", "main"), ("action", "test")])).await;
+    assert!(works.text.contains("It works") && works.text.contains("/repos/example/shop"), "{}", works.text);
+    let removed =
+        browser.post("/console/trackers", encode_form(&[("name", "main"), ("action", "remove")])).await;
+    assert_eq!(redirect_location(&removed), "/console/trackers");
+    assert_eq!(world.number("SELECT count(*) FROM trackers").await, 0);
+    world.stop().await;
+}
