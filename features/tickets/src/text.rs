@@ -38,10 +38,11 @@ pub fn group_link(public_url: &str, group: &ListedGroup) -> Option<String> {
 /// The database or object storage fails.
 pub async fn ticket_text(
     symbolication: &Symbolication,
+    public_url: &str,
     tenant: &TenantId,
     group: &ListedGroup,
 ) -> Result<String, Problem> {
-    let head = write_group(&symbolication.public_url, group);
+    let head = write_group(public_url, group);
     let Some(report) = report_text(symbolication, tenant, group).await? else { return Ok(head) };
     let whole = format!("{head}{report}");
     Ok(if whole.len() <= TicketDraft::TEXT_LIMIT { whole } else { head })
@@ -66,7 +67,11 @@ fn count_reports(group: &ListedGroup) -> String {
     let count =
         |number: i64, noun: &str| if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") };
     let about = if group.estimated { "About " } else { "" };
-    format!("{about}{} from {}", count(group.reports, "report"), count(group.affected_devices, "device"))
+    let reports = format!("{about}{}", count(group.reports, "report"));
+    match group.affected_devices {
+        0 => reports,
+        devices => format!("{reports} from {}", count(devices, "device")),
+    }
 }
 
 fn write_group(public_url: &str, group: &ListedGroup) -> String {

@@ -28,7 +28,7 @@ impl TicketWorker {
         }
         let draft = TicketDraft {
             title: ticket_title(&job.group),
-            text: ticket_text(&self.symbolication, job.tenant, &job.group)
+            text: ticket_text(&self.symbolication, &self.tickets.public_url, job.tenant, &job.group)
                 .await
                 .map_err(WorkFailure::Report)?,
             link: group_link(&self.tickets.public_url, &job.group),

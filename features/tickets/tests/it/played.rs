@@ -111,6 +111,12 @@ impl TrackerServer {
         self.with(|played| played.requests.iter().filter(|(request, _)| request.contains(part)).count())
     }
 
+    /// Returns the number of requests to make a ticket.
+    pub fn count_creations(&self) -> usize {
+        let is_creation = |request: &str| request == self.creation() || request.contains("issueCreate");
+        self.with(|played| played.requests.iter().filter(|(request, _)| is_creation(request)).count())
+    }
+
     pub fn project(&self) -> &'static str {
         match self.product {
             Product::Github | Product::Gitlab => "example/shop",

@@ -8,6 +8,7 @@ use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};
 use unslide_harness::database::arrival;
 use unslide_model::{Clock, ContentHash, ReportId, Secret, SystemClock};
+use unslide_store::partitions::ensure_partitions;
 use unslide_store::reports::{Effects, store_arrivals};
 use unslide_tickets::Config;
 use unslide_world::{Answer, World, tenant_id, wait_until};
@@ -92,6 +93,8 @@ impl Shop {
             bug.provisional = false;
             bug
         });
+        let day = crash.received_at.date();
+        ensure_partitions(&self.world.store, day, day).await.unwrap();
         let mut tx = self.world.store.tenant(&tenant_id("acme")).await.unwrap();
         store_arrivals(&mut tx, &[crash], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
