@@ -171,9 +171,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         json!({"key_id": "2X9R4HXF34", "private_key": APPLE_KEY, "apps": ["com.acme.shop"], "force": true});
     let set = world.request(Method::PUT, "/v1/testflight", key).body(apple_key.to_string());
     world.send(set).await.expect_status(200);
-    let tracker = json!({"kind": "github", "url": "https://tracker.invalid", "project": "acme/shop", "token": "token", "force": true});
-    for name in ["main", "probed", "doomed"] {
-        let set = world.request(Method::PUT, &format!("/v1/trackers/{name}"), key).body(tracker.to_string());
+    let mut tracker = json!({"kind": "github", "url": "https://tracker.invalid", "project": "acme/shop", "token": "token", "force": true});
+    for name in ["probed", "doomed", "main"] {
+        tracker["name"] = name.into();
+        let set = world.request(Method::PUT, "/v1/trackers", key).body(tracker.to_string());
         world.send(set).await.expect_status(200);
     }
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
@@ -435,14 +436,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         (
             "set_tracker",
-            Case::new("/v1/trackers/main", Foreign::Own(|body| assert_eq!(body["name"], "main"))).body(tracker),
+            Case::new("/v1/trackers", Foreign::Own(|body| assert_eq!(body["name"], "main"))).body(tracker),
         ),
         ("test_tracker", Case::new("/v1/trackers/probed/test", Foreign::NotFound)),
         ("remove_tracker", Case::new("/v1/trackers/doomed", Foreign::NotFound)),
         ("get_ticket", Case::new(format!("/v1/groups/{group}/ticket"), Foreign::NotFound)),
         (
             "create_ticket",
-            Case::new(format!("/v1/groups/{ticketless}/ticket"), Foreign::NotFound).body(json!({"tracker": "main"})),
+            Case::new(format!("/v1/groups/{ticketless}/ticket"), Foreign::NotFound)
+                .body(json!({"tracker": "main"})),
         ),
         (
             "link_ticket",

@@ -286,6 +286,13 @@ impl Subject {
                     world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
                 path = format!("/v1/names-keys/{}", made["id"].as_str().unwrap());
             }
+            "remove_tracker" => {
+                let mut tracker = self.cases["set_tracker"].body.clone().unwrap();
+                tracker["name"] = "removed".into();
+                let set = world.request(Method::PUT, "/v1/trackers", key).body(tracker.to_string());
+                world.send(set).await.expect_status(200);
+                path = "/v1/trackers/removed".to_owned();
+            }
             "delete_alert_rule" => {
                 let (rule, _) = alerts::rule_with_message(world, "acme").await;
                 path = format!("/v1/alert-rules/{rule}");

@@ -242,6 +242,7 @@ fn ticket_path(group: &str) -> String {
 
 async fn set_tracker(arguments: &TrackerSetArguments) -> Outcome {
     let mut body = json!({
+        "name": arguments.name,
         "kind": arguments.kind, "url": arguments.url, "project": arguments.project, "account": arguments.account,
         "issue_type": arguments.issue_type, "labels": arguments.labels, "rule_reports": arguments.rule_reports,
         "rule_app": arguments.rule_app, "force": arguments.force,
@@ -253,11 +254,9 @@ async fn set_tracker(arguments: &TrackerSetArguments) -> Outcome {
         body["hook_secret"] = read_file(path)?.trim().into();
     }
     if let Some(path) = &arguments.fields {
-        let fields: Result<Value, _> = serde_json::from_str(&read_file(path)?);
-        body["fields"] = fields.map_err(|error| CommandError::usage(format!("--fields: {error}")))?;
+        body["fields"] = read_file(path)?.trim().into();
     }
-    let path = format!("{TRACKERS_PATH}/{}", arguments.name);
-    let set: Value = Client::new(&arguments.server)?.put(&path, &body).await?;
+    let set: Value = Client::new(&arguments.server)?.put(TRACKERS_PATH, &body).await?;
     if arguments.json {
         Console::get().print_json(&set)?;
         return Ok(Exit::Ready);

@@ -32,8 +32,8 @@ const TRACKERS_LIMIT: usize = 20;
 /// Returns the routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(list::list_trackers))
-        .routes(routes!(set::set_tracker, remove::remove_tracker))
+        .routes(routes!(list::list_trackers, set::set_tracker))
+        .routes(routes!(remove::remove_tracker))
         .routes(routes!(test::test_tracker))
         .routes(routes!(get::get_ticket, create::create_ticket, link::link_ticket))
 }
@@ -183,7 +183,7 @@ fn choose_tracker(trackers: Vec<TrackerRow>, name: Option<&str>) -> Result<Track
     let names: Vec<&str> = trackers.iter().map(|row| row.name.as_str()).collect();
     let detail = match name {
         _ if names.is_empty() => {
-            "tracker: the tenant has none; an administrator sets one with PUT /v1/trackers/{name}".to_owned()
+            "tracker: the tenant has none; an administrator sets one with PUT /v1/trackers".to_owned()
         }
         Some(name) => format!("tracker: there is no {name:?}; the tenant has {}", names.join(", ")),
         None => format!("tracker: name one of {}", names.join(", ")),

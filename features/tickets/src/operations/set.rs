@@ -1,4 +1,4 @@
-//! `PUT /v1/trackers/{name}`.
+//! `PUT /v1/trackers`.
 
 use super::test::probe_tracker;
 use super::{EVERY_APP, ShownTracker, TRACKERS_LIMIT};
@@ -13,20 +13,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{
-    Access, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
-};
+use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_model::{Secret, TenantId};
 use unslide_runtime::egress::check_url;
 use unslide_store::audit;
 use utoipa::ToSchema;
 
-problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
 /// Labels of new tickets.
 const LABELS_LIMIT: usize = 10;
 /// The most bytes of further fields.
-const FIELDS_BYTES_LIMIT: usize = 8 << 10;
+const FIELDS_BYTES_LIMIT: usize = 8_000;
 /// The most reports of a rule.
 const RULE_REPORTS_LIMIT: i64 = 1_000_000_000;
 
@@ -34,6 +32,9 @@ const RULE_REPORTS_LIMIT: i64 = 1_000_000_000;
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTracker {
+    /// Its name in this tenant: lower case letters, digits and `-`. The name of one that is set changes it.
+    #[schema(min_length = 1, max_length = 40, example = "main")]
+    pub name: String,
     /// The product.
     pub kind: TrackerKind,
     /// The address of its API. Absent for that of GitHub, GitLab.com and Linear; for Jira the address of the site, for GitHub
@@ -65,10 +66,10 @@ pub struct NewTracker {
     #[serde(default)]
     #[schema(max_items = 10)]
     pub labels: Vec<String>,
-    /// Further fields of new issues, for Jira: an object with the fields that the project requires.
+    /// Further fields of new issues, for Jira: the text of a JSON object with the fields that the project requires.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    pub fields: Option<Value>,
+    #[schema(max_length = 8000, example = "{\"components\": [{\"name\": \"App\"}]}")]
+    pub fields: Option<String>,
     /// A new group gets a ticket when it has this many reports. If absent, only if a person asks.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000_000_000)]
@@ -86,8 +87,7 @@ pub struct NewTracker {
 ///
 /// The tracker is asked for the project, and refused with the answer if that fails. Then groups can have tickets there. Its hooks
 /// have to come to `hook_url`, with the hook secret. A tenant may have 20 trackers.
-#[utoipa::path(put, path = "/v1/trackers/{name}", tag = "tickets", operation_id = "set_tracker",
-    params(("name" = String, Path, description = "The tracker's name: lower case letters, digits and -.", max_length = 40)),
+#[utoipa::path(put, path = "/v1/trackers", tag = "tickets", operation_id = "set_tracker",
     request_body = NewTracker,
     responses((status = 200, description = "The tracker is set.", body = ShownTracker), Failures),
     security(("key" = ["tenant:admin"])))]
@@ -95,11 +95,9 @@ pub async fn set_tracker(
     State(storage): State<Arc<Storage>>,
     Extension(tickets): TicketsExtension,
     access: Access<TenantAdmin>,
-    Path(name): Path<String>,
     JsonBody(new): JsonBody<NewTracker>,
 ) -> Result<Json<ShownTracker>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    check_name(&name)?;
     check_new(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     let Some(sealer) = &tickets.sealer else {
         let detail = format!("This service keeps no tokens of trackers. The operator sets {SEALING_KEY}.");
@@ -108,6 +106,7 @@ pub async fn set_tracker(
     let mut tx = storage.tenant(access.tenant()).await?;
     let known = store::list_trackers(&mut tx).await?;
     tx.rollback();
+    let name = new.name.clone();
     let former = known.iter().find(|row| row.name == name);
     if former.is_none() && known.len() >= TRACKERS_LIMIT {
         let detail = format!("the tenant has {TRACKERS_LIMIT} trackers: remove one first");
@@ -150,13 +149,6 @@ pub async fn set_tracker(
     Ok(Json(shown))
 }
 
-fn check_name(name: &str) -> Result<(), Problem> {
-    let is_name = (1..=40).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    let detail = "name: 1 to 40 lower case letters, digits and -";
-    if is_name { Ok(()) } else { Err(Problem::new(Kind::InvalidParameter, detail)) }
-}
-
 /// Returns the account of a request, with the stored token if it gives none.
 fn read_account(
     tickets: &Tickets,
@@ -170,7 +162,7 @@ fn read_account(
     let missing = || wrong(format!("url: the address of {}", protocol.label()));
     let url = url.ok_or_else(missing)?.trim_end_matches('/').to_owned();
     let allowed = tickets.settings.parse_receivers().unwrap_or_default();
-    let checked = check_url(&Secret::new(&url), &allowed, crate::trackers::SECTION);
+    let checked = check_url(&Secret::new(&url), &allowed, crate::trackers::TICKETS_SECTION);
     let checked = checked.map_err(|error| wrong(format!("url: {error}")))?;
     if checked.query().is_some() || checked.fragment().is_some() || !checked.username().is_empty() {
         return Err(wrong("url: the address without a query, a fragment and a user".to_owned()));
@@ -194,10 +186,21 @@ fn read_account(
         token,
         issue_type: new.issue_type.clone().filter(|text| !text.is_empty()),
         labels: new.labels.clone(),
-        fields: new.fields.clone(),
+        fields: read_fields(new.fields.as_deref()).map_err(wrong)?,
     };
     protocol.check_account(&account).map_err(wrong)?;
     Ok(account)
+}
+
+/// Reads the further fields of new issues.
+fn read_fields(text: Option<&str>) -> Result<Option<Value>, String> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let wrong = || format!("fields: a JSON object of at most {FIELDS_BYTES_LIMIT} bytes");
+    if text.len() > FIELDS_BYTES_LIMIT {
+        return Err(wrong());
+    }
+    let fields: Value = unslide_model::json::from_slice(text.as_bytes()).map_err(|_| wrong())?;
+    if fields.is_object() { Ok(Some(fields)) } else { Err(wrong()) }
 }
 
 /// Returns the sealed secret of hooks, and the secret itself if it was made here.
@@ -221,6 +224,11 @@ fn seal_hook_secret(
 }
 
 fn check_new(new: &NewTracker) -> Result<(), String> {
+    let is_name = (1..=40).contains(&new.name.len())
+        && new.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if !is_name {
+        return Err("name: 1 to 40 lower case letters, digits and -".to_owned());
+    }
     let is_absent_or =
         |text: Option<&String>, longest| text.is_none_or(|text| text.is_empty() || is_text(text, longest));
     for (field, text, longest) in [
@@ -251,11 +259,6 @@ fn check_new(new: &NewTracker) -> Result<(), String> {
     }
     if new.labels.len() > LABELS_LIMIT || !new.labels.iter().all(|label| is_text(label, 100)) {
         return Err(format!("labels: at most {LABELS_LIMIT} of 1 to 100 bytes"));
-    }
-    if let Some(fields) = &new.fields
-        && (!fields.is_object() || fields.to_string().len() > FIELDS_BYTES_LIMIT)
-    {
-        return Err(format!("fields: an object of at most {FIELDS_BYTES_LIMIT} bytes"));
     }
     if new.rule_reports.is_some_and(|reports| !(1..=RULE_REPORTS_LIMIT).contains(&reports)) {
         return Err(format!("rule_reports: 1 to {RULE_REPORTS_LIMIT}"));

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{Access, JsonBody, Kind, Path, Problem, TenantAdmin};
+use unslide_api::feature::operation::{Access, JsonBody, Path, Problem, TenantAdmin};
 use unslide_model::Secret;
 use unslide_site::{SentForm, Shell, SignedIn, Template, escaping, filters, render_html};
 
@@ -72,8 +72,7 @@ pub async fn change_tracker(
         }
         _ => {
             let body = JsonBody(read_form(&form)?);
-            let Json(done) =
-                set_tracker(storage.clone(), tickets.clone(), access.clone(), Path(name), body).await?;
+            let Json(done) = set_tracker(storage.clone(), tickets.clone(), access.clone(), body).await?;
             if done.new_hook_secret.is_none() {
                 return Ok(Redirect::to(TRACKERS_PAGE).into_response());
             }
@@ -87,9 +86,8 @@ pub async fn change_tracker(
 
 fn read_form(form: &SentForm) -> Result<NewTracker, Problem> {
     let text = |name: &str| form.get(name).map(str::to_owned);
-    let fields = form.get("fields").map(serde_json::from_str).transpose();
-    let fields = fields.map_err(|error| Problem::new(Kind::InvalidBody, format!("fields: {error}")))?;
     Ok(NewTracker {
+        name: form.field_text("name"),
         kind: form.parse_word("kind")?,
         url: text("url"),
         project: form.field_text("project"),
@@ -104,7 +102,7 @@ fn read_form(form: &SentForm) -> Result<NewTracker, Problem> {
             .filter(|label| !label.is_empty())
             .map(str::to_owned)
             .collect(),
-        fields,
+        fields: text("fields"),
         rule_reports: form.parse_number("rule_reports")?,
         rule_app: text("rule_app"),
         force: form.has_field("force"),

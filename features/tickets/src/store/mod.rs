@@ -14,7 +14,7 @@ pub use requests::{
 pub use rules::add_tickets_by_rule;
 pub use tickets::{
     NewTicketRow, StoredTicket, add_ticket, fail_ticket, get_ticket, link_ticket, mark_sent, mark_told,
-    record_lost, record_refused, record_ticket,
+    record_lost, record_refused, record_ticket, restore_told,
 };
 pub use tracker_rows::{
     NewTrackerRow, TrackerRow, find_by_id, get_tracker, hold_tracker, list_trackers, remove_tracker,

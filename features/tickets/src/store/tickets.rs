@@ -201,6 +201,19 @@ pub async fn mark_told(tx: &mut TenantTx, group: GroupId, regressed_at: OffsetDa
     Ok(marked.execute(connection).await?.rows_affected() > 0)
 }
 
+/// Records that the tracker has refused the comment: the one before is the newest again.
+pub async fn restore_told(tx: &mut TenantTx, group: GroupId, told_at: Option<OffsetDateTime>) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    let changed = sqlx::query!(
+        "UPDATE tickets SET told_at = $3 WHERE tenant = $1 AND group_id = $2",
+        tenant,
+        group as GroupId,
+        told_at
+    );
+    changed.execute(connection).await?;
+    Ok(())
+}
+
 /// Gives the tickets of groups that are gone to the groups that replaced them, unless these have one. The others lose their link.
 pub(super) async fn hand_over(tx: &mut TenantTx, groups: &[GroupId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();

@@ -8,7 +8,7 @@ use unslide_model::{Secret, format_causes};
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
 /// The section of the settings with the operator's networks.
-pub const SECTION: &str = "api.tickets";
+pub const TICKETS_SECTION: &str = "api.tickets";
 /// The most bytes of an answer: a page of 100 tickets with long texts.
 const ANSWER_BYTES_LIMIT: usize = 8 << 20;
 /// Characters of a tracker's words that an error repeats.
@@ -61,7 +61,7 @@ impl TrackerClient {
         allowed: AllowedReceivers,
         answer_timeout: std::time::Duration,
     ) -> Result<TrackerClient, reqwest::Error> {
-        Ok(TrackerClient(GuardedClient::new(allowed, SECTION, answer_timeout)?))
+        Ok(TrackerClient(GuardedClient::new(allowed, TICKETS_SECTION, answer_timeout)?))
     }
 
     /// Sends a request, and returns the answer as JSON.

@@ -165,3 +165,45 @@ impl TrackerProtocol for Gitlab {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::hmac::{HMAC_SHA256, Key, sign};
+    use time::OffsetDateTime;
+
+    /// Returns whether a hook with these headers is taken.
+    fn is_taken(headers: &[(&'static str, String)]) -> bool {
+        let pairs = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        let headers: HeaderMap = pairs.collect();
+        let secret = Secret::new("a-hook-secret-of-the-test");
+        let now = OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
+        Gitlab.is_signed(&HookProof { headers: &headers, body: b"{}", secret: &secret, now })
+    }
+
+    fn signed(at: i64, body: &str) -> Vec<(&'static str, String)> {
+        use base64::Engine;
+        let signed = format!("d1.{at}.{body}");
+        let signature = sign(&Key::new(HMAC_SHA256, b"a-hook-secret-of-the-test"), signed.as_bytes());
+        let signature = base64::engine::general_purpose::STANDARD.encode(signature.as_ref());
+        vec![
+            ("webhook-id", "d1".to_owned()),
+            ("webhook-timestamp", at.to_string()),
+            ("webhook-signature", format!("v1,b3RoZXI= v1,{signature}")),
+        ]
+    }
+
+    #[test]
+    fn a_signed_hook_never_falls_back_to_the_token() {
+        let token = ("x-gitlab-token", "a-hook-secret-of-the-test".to_owned());
+        assert!(is_taken(std::slice::from_ref(&token)));
+        assert!(!is_taken(&[("x-gitlab-token", "another".to_owned())]) && !is_taken(&[]));
+        assert!(is_taken(&signed(1_795_000_000, "{}")));
+        let with_token = |mut headers: Vec<_>| {
+            headers.push(token.clone());
+            is_taken(&headers)
+        };
+        assert!(!with_token(signed(1_795_000_000, "{ }")), "other bytes");
+        assert!(!with_token(signed(1_794_999_000, "{}")), "too old");
+    }
+}

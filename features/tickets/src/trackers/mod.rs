@@ -10,7 +10,7 @@ mod jira;
 mod linear;
 mod signature;
 
-pub use client::{SECTION, TrackerClient, TrackerFailure};
+pub use client::{TICKETS_SECTION, TrackerClient, TrackerFailure};
 
 use crate::ticket::{RemoteTicket, TicketMarker, TrackerKind};
 use http::{HeaderMap, Method};

@@ -98,10 +98,10 @@ impl TicketWorker {
         let mut tx = self.store().tenant(job.tenant).await?;
         let update = GroupUpdate { ticket_url: Some(made.url.clone()), ..GroupUpdate::default() };
         update_group(&mut tx, job.group.id, None, job.actor(), &update).await?;
+        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
         store::record_ticket(&mut tx, job.request.group, made).await?;
         store::complete_request(&mut tx, job.request).await?;
         store::request_read(&mut tx, &job.row.name, std::slice::from_ref(&made.id)).await?;
-        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
         Ok(tx.commit().await?)
     }
 

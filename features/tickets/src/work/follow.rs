@@ -25,9 +25,9 @@ impl TicketWorker {
         if let Some(update) = update {
             change_group(&mut tx, job, &update).await?;
         }
+        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
         store::record_ticket(&mut tx, job.request.group, &remote).await?;
         store::complete_request(&mut tx, job.request).await?;
-        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
         tx.commit().await?;
         Ok(WorkEnd::Done("read"))
     }
@@ -70,6 +70,13 @@ impl TicketWorker {
             let version = job.request.version.as_deref().unwrap_or_default();
             let text = regression_text(&self.tickets.public_url, &job.group, version);
             let said = job.send(&job.protocol.build_comment(&job.account, &remote.id, &text)).await;
+            if let Err(WorkFailure::Tracker(limit @ TrackerFailure::Limited { .. })) = said {
+                // The tracker has not taken it: the next attempt sends it.
+                let mut tx = self.store().tenant(job.tenant).await?;
+                store::restore_told(&mut tx, job.request.group, job.ticket.told_at).await?;
+                tx.commit().await?;
+                return Err(limit.into());
+            }
             if let Err(failure) = said {
                 tracing::info!(tenant = %job.tenant, group = %job.group.id, error = %failure, "a comment was not sent");
             }

@@ -143,7 +143,7 @@ async fn a_rule_makes_tickets_of_new_groups_with_enough_reports() {
     let old = shop.crash(3, "1.0").await;
     let mut rule = new_tracker(&shop.tracker);
     (rule["rule_reports"], rule["rule_app"]) = (2.into(), APP.into());
-    put(&shop.world, &shop.key, "/v1/trackers/main", &rule).await.expect_status(200);
+    put(&shop.world, &shop.key, "/v1/trackers", &rule).await.expect_status(200);
     let group = shop.crash(1, "1.0").await;
     let rare = shop.crash(2, "1.0").await;
     for n in [4, 7] {
@@ -198,7 +198,7 @@ async fn trackers_and_tickets_of_another_tenant_do_not_exist() {
     let listed = shop.world.get("/v1/trackers", &other).await.expect_status(200);
     assert_eq!(listed, json!({"trackers": []}));
     // A sealed token of one tenant does not open for another.
-    put(&shop.world, &other, "/v1/trackers/main", &new_tracker(&shop.tracker)).await.expect_status(200);
+    put(&shop.world, &other, "/v1/trackers", &new_tracker(&shop.tracker)).await.expect_status(200);
     let stolen = "UPDATE trackers k SET sealed_token = o.sealed_token FROM trackers o
                   WHERE k.tenant = 'umbrella' AND o.tenant = 'acme'";
     shop.world.execute(stolen).await;
@@ -216,7 +216,7 @@ async fn a_service_without_a_key_to_seal_with_takes_no_tracker() {
     config.api.tickets.sealing_key = unslide_model::Secret::default();
     let world = start_with(config).await;
     let key = world.create_master_key("acme").await;
-    let refused = put(&world, &key, "/v1/trackers/main", &new_tracker(&tracker)).await;
+    let refused = put(&world, &key, "/v1/trackers", &new_tracker(&tracker)).await;
     assert!(refused.expect_problem(400, "invalid-body").contains("api.tickets.sealing_key"));
     assert_eq!(tracker.count_requests(""), 0);
     world.stop().await;

@@ -49,7 +49,7 @@ async fn a_revoked_token_stops_all_tickets_until_the_tracker_is_set_again() {
     );
     assert_eq!(shop.tracker.count_creations(), 1, "one request, and no storm");
     shop.tracker.with(|played| played.faults.clear());
-    put(&shop.world, &shop.key, "/v1/trackers/main", &new_tracker(&shop.tracker)).await.expect_status(200);
+    put(&shop.world, &shop.key, "/v1/trackers", &new_tracker(&shop.tracker)).await.expect_status(200);
     for group in &groups {
         shop.wait_for_state(group, "open").await;
     }

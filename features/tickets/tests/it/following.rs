@@ -4,6 +4,8 @@ use crate::played::Product;
 use crate::shop::Shop;
 use reqwest::Method;
 use serde_json::json;
+use unslide_harness::database::{arrival, grouping};
+use unslide_model::{Clock, SystemClock};
 use unslide_world::wait_until;
 
 #[tokio::test]
@@ -46,10 +48,13 @@ async fn a_group_that_comes_back_opens_its_ticket_with_one_comment() {
     shop.wait_until_idle().await;
     shop.close_ticket("d1", Some("completed"), None).await;
     shop.wait_for_status(&group, "resolved").await;
-    // The tracker takes the comment, and its answer is lost.
+    // The tracker's limit is reached, and then it takes the comment and its answer is lost.
+    let limit = crate::played::FaultKind::Status(429, &[("retry-after", "1")], json!({}));
+    shop.tracker.add_fault("/comments", limit);
     shop.tracker.add_fault("/comments", crate::played::FaultKind::LostAnswer);
     assert_eq!(shop.crash(4, "2.0").await, group);
     assert_eq!(shop.read_group(&group).await["status"], "regressed");
+    assert!(wait_until(async || shop.tracker.count_requests("/comments") == 1).await);
     let is_open = async || {
         shop.tracker.with(|played| !played.tickets[0].is_closed && !played.tickets[0].comments.is_empty())
     };
@@ -148,5 +153,24 @@ async fn a_group_that_a_person_resolved_or_ignored_stays_as_it_is() {
     shop.close_ticket("d1", Some("completed"), None).await;
     shop.wait_for_state(&group, "done").await;
     assert_eq!(shop.read_group(&group).await["status"], "ignored");
+    shop.world.stop().await;
+}
+
+/// Late symbols move the reports of a group to another one.
+#[tokio::test]
+async fn a_ticket_goes_with_its_reports_to_another_group() {
+    let shop = Shop::open(Product::Github).await;
+    let mut crash = arrival(1);
+    crash.received_at = SystemClock.now();
+    let group = shop.store(crash.clone()).await;
+    let ticket = shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    crash.revision = 2;
+    crash.facts.grouping = Some(grouping(1, false));
+    let moved = shop.store(crash).await;
+    assert_ne!(moved, group);
+    assert_eq!(shop.read_ticket(&moved).await["url"], ticket["url"]);
+    shop.close_ticket("d1", Some("completed"), None).await;
+    shop.wait_for_status(&moved, "resolved").await;
     shop.world.stop().await;
 }

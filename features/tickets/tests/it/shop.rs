@@ -7,9 +7,9 @@ use reqwest::Method;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};
 use unslide_harness::database::arrival;
-use unslide_model::{Clock, ContentHash, ReportId, Secret, SystemClock};
+use unslide_model::{Clock, ContentHash, ReportGrouping, ReportId, Secret, SystemClock};
 use unslide_store::partitions::ensure_partitions;
-use unslide_store::reports::{Effects, store_arrivals};
+use unslide_store::reports::{Arrival, Effects, store_arrivals};
 use unslide_tickets::Config;
 use unslide_world::{Answer, World, tenant_id, wait_until};
 
@@ -48,7 +48,7 @@ pub async fn start_with(config: Config) -> World {
 
 /// The body that sets the tracker of a server.
 pub fn new_tracker(tracker: &TrackerServer) -> Value {
-    let mut body = json!({"kind": tracker.kind(), "url": tracker.url, "project": tracker.project(), "token": TOKEN,
+    let mut body = json!({"name": "main", "kind": tracker.kind(), "url": tracker.url, "project": tracker.project(), "token": TOKEN,
         "hook_secret": HOOK_SECRET});
     if tracker.product == Product::JiraCloud {
         body["account"] = "robin@example.com".into();
@@ -71,7 +71,7 @@ impl Shop {
         change(&mut config);
         let world = start_with(config).await;
         let key = world.create_master_key("acme").await;
-        let set = put(&world, &key, "/v1/trackers/main", &new_tracker(&tracker)).await.expect_status(200);
+        let set = put(&world, &key, "/v1/trackers", &new_tracker(&tracker)).await.expect_status(200);
         let hook_url = set["hook_url"].as_str().unwrap();
         let hook_path = hook_url.strip_prefix("https://crashes.example.com").unwrap().to_owned();
         Shop { world, key, tracker, hook_path }
@@ -89,19 +89,20 @@ impl Shop {
         (crash.size, crash.content_hash) = (body.len() as u64, ContentHash([n; 32]));
         crash.received_at = SystemClock.now();
         crash.facts.version = version.to_owned();
-        crash.facts.grouping = crash.facts.grouping.map(|mut bug| {
-            bug.provisional = false;
-            bug
-        });
+        crash.facts.grouping = crash.facts.grouping.map(|bug| ReportGrouping { provisional: false, ..bug });
+        self.store(crash).await
+    }
+
+    /// Stores a report, and returns its group.
+    pub async fn store(&self, crash: Arrival) -> String {
+        let report = crash.report_id;
         let day = crash.received_at.date();
         ensure_partitions(&self.world.store, day, day).await.unwrap();
         let mut tx = self.world.store.tenant(&tenant_id("acme")).await.unwrap();
         store_arrivals(&mut tx, &[crash], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
-        let query = format!(
-            "SELECT group_id::text FROM reports WHERE tenant = 'acme' AND report_id = '{}'",
-            ReportId([n; 16])
-        );
+        let query =
+            format!("SELECT group_id::text FROM reports WHERE tenant = 'acme' AND report_id = '{report}'");
         self.world.text(&query).await
     }
 
