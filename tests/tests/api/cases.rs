@@ -15,10 +15,11 @@ use unslide_store::app_signals::SignalSettings;
 use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
-const TICKETLESS: &str = "66666666-6666-6666-6666-666666666666";
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
 /// A key of App Store Connect that Apple does not know.
 const APPLE_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUw+n+sWaGsujmn5j\nIi03+lqViKJNDj5VlvhojF49QpuhRANCAATkEs6tlshrxTR5wQU6U5zHtKgVE4hr\nf5a+9/LwcoPpUltal43cgH78wzmPfvQ23AS65Z8oJa7ZGunIB9R7LF+X\n-----END PRIVATE KEY-----\n";
+/// A report of a group without a ticket.
+const TICKETLESS: &str = "66666666-6666-6666-6666-666666666666";
 /// A report of a merged group.
 const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
@@ -128,12 +129,12 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     hang["crash"]["error"]["type"] = "hang".into();
     hang["system"]["app_memory"] = json!({"memory_limit": 2_u64 << 30});
     store(world, "acme", &hang, 1, world.host.clock.now()).await;
-    let mut other_app = crash(TICKETLESS, "1.0");
-    other_app["system"]["CFBundleIdentifier"] = "com.example.till".into();
-    store(world, "acme", &other_app, 1, world.host.clock.now()).await;
-    let ticketless = world.get("/v1/groups?app=com.example.till", key).await.expect_status(200);
+    let mut exception = crash(TICKETLESS, "1.0");
+    exception["crash"]["error"]["type"] = "nsexception".into();
+    store(world, "acme", &exception, 1, world.host.clock.now()).await;
+    let ticketless = world.get("/v1/groups?kind=exception", key).await.expect_status(200);
     let ticketless = ticketless["items"][0]["id"].as_str().unwrap();
-    let groups = world.get("/v1/groups?kind=crash&app=com.example.shop", key).await.expect_status(200);
+    let groups = world.get("/v1/groups?kind=crash", key).await.expect_status(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
     let comments = format!("/v1/groups/{group}/comments");
     let mut said = Vec::new();

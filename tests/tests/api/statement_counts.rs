@@ -209,6 +209,7 @@ impl Subject {
                 let groups = self.others().await;
                 body = Some(json!({"groups": groups[..rows.into()], "change": {"status": status}}));
             }
+            "create_ticket" => self.merge(0).await,
             "create_group_view" => body = Some(json!({"name": format!("view {unique}")})),
             "delete_group_view" => {
                 let new = json!({"name": format!("doomed {unique}")});
