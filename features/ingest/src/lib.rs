@@ -173,7 +173,10 @@ fn for_api(settings: IngestApiSettings) -> ApiFeature {
             keeps_app: false,
         }],
         tables: LIST_TABLES,
-        start: Some(Arc::new(move |api, host| ingest.clone().start_counting(&api.broker, host))),
+        start: Some(Arc::new(move |api, host| {
+            api.app_intake.register(ingest.clone());
+            ingest.clone().start_counting(&api.broker, host)
+        })),
         ..ApiFeature::new(NAME)
     }
 }

@@ -210,6 +210,7 @@ pub async fn build_api(
             forms: features.iter().filter_map(|feature| feature.forms).collect(),
         }),
         panels: Arc::new(Panels(features.iter().filter_map(|feature| feature.show_panel).collect())),
+        app_intake: Arc::default(),
         observer: Arc::new(RequestObserver {
             traces: RequestTraces {
                 ids: Ids::default(),

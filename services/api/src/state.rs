@@ -1,5 +1,6 @@
 //! The state of the operations, in parts. An operation takes the part that it uses.
 
+use crate::feature::app_intake::AppIntakeSlot;
 use crate::http::observe::RequestObserver;
 use crate::limits::capacity::Capacity;
 use crate::lists::Lists;
@@ -25,6 +26,7 @@ pub struct ApiParts {
     pub broker: Arc<Broker>,
     pub lists: Arc<Lists>,
     pub panels: Arc<Panels>,
+    pub app_intake: Arc<AppIntakeSlot>,
     pub observer: Arc<RequestObserver>,
     /// Signals when the service stops.
     pub shutdown: Shutdown,

@@ -23,17 +23,21 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
+use unslide_api::feature::ApiParts;
 use unslide_api::feature::Broker;
 use unslide_api::feature::Capacity;
 use unslide_api::feature::Keys;
 use unslide_api::feature::Symbolication;
+use unslide_api::feature::app_intake::{
+    AppIntake, AppReceipt, AppRequest, AppSender, ReceiptFuture, TranslateBody, TranslationScope,
+};
 use unslide_api::feature::intake::{
     self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
-    ReportScope, RequestId, TraceContext, assign_caller, header_form, read_body,
+    ReportScope, RequestId, TraceContext, assign_caller, header_form, read_body, unpack_body,
 };
 use unslide_api::feature::operation::{Charge, Kind, Problem};
 use unslide_api::feature::path_keys::{KEY_LOOKUP_TIMEOUT, rate_problem};
-use unslide_model::SenderKeyId;
+use unslide_model::{SenderKeyId, TenantId};
 use unslide_report::ReadLimits;
 use unslide_store::keys::covers_app;
 use unslide_stream::{Delivered, OutRecord};
@@ -89,8 +93,53 @@ async fn receive_request(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let text = key.map(|Path(text)| text).unwrap_or_default();
-    let received = receive_reports(&keys, &symbolication, &broker, &ingest, &text, &parts, body).await;
-    answer_request(&ingest, &parts, received)
+    let services = IntakeServices { keys: &keys, symbolication: &symbolication, broker: &broker };
+    let received = receive_reports(services, &ingest, &text, &parts, body, None).await;
+    answer_request(&ingest, &parts, received.map(|(_, received)| received))
+}
+
+/// The parts of the api that a request needs.
+#[derive(Clone, Copy)]
+struct IntakeServices<'s> {
+    keys: &'s Keys,
+    symbolication: &'s Symbolication,
+    broker: &'s Broker,
+}
+
+impl AppIntake for Ingest {
+    fn receive_request<'r>(&'r self, api: &'r Api, request: AppRequest<'r>) -> ReceiptFuture<'r> {
+        Box::pin(async move {
+            let AppRequest { key, parts, body, translate } = request;
+            let ApiParts { keys, symbolication, broker, .. } = api.parts();
+            let services = IntakeServices { keys, symbolication, broker };
+            let received = receive_reports(services, self, key, parts, body, Some(translate)).await;
+            match received {
+                Ok((tenant, received)) => {
+                    count_received(self, &received);
+                    Ok(AppReceipt { tenant, accepted: received.accepted.len(), refused: received.refused })
+                }
+                Err(problem) => {
+                    count_refused(self, &problem);
+                    Err(problem)
+                }
+            }
+        })
+    }
+}
+
+fn count_received(ingest: &Ingest, received: &Received) {
+    let accepted = if received.is_in_overflow { "overflow" } else { "accepted" };
+    ingest.outcomes.add(accepted, received.accepted.len());
+    ingest.outcomes.add("refused", received.refused.len());
+}
+
+fn count_refused(ingest: &Ingest, problem: &Problem) {
+    let outcome = match problem.kind() {
+        Kind::Unauthorized => "unknown_key",
+        Kind::RateLimited => "limited",
+        _ => "failed",
+    };
+    ingest.outcomes.add(outcome, 1);
 }
 
 /// Counts the outcome of a request and answers it.
@@ -98,37 +147,32 @@ fn answer_request(ingest: &Ingest, parts: &Parts, received: Result<Received, Pro
     let form = AnswerForm::from_headers(&parts.headers);
     match received {
         Ok(received) => {
-            let accepted = if received.is_in_overflow { "overflow" } else { "accepted" };
-            ingest.outcomes.add(accepted, received.accepted.len());
-            ingest.outcomes.add("refused", received.refused.len());
+            count_received(ingest, &received);
             form.answer_accepted(&received)
         }
         Err(problem) => {
-            let outcome = match problem.kind() {
-                Kind::Unauthorized => "unknown_key",
-                Kind::RateLimited => "limited",
-                _ => "failed",
-            };
-            ingest.outcomes.add(outcome, 1);
+            count_refused(ingest, &problem);
             let request_id = parts.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
             form.answer_refused(&problem, request_id)
         }
     }
 }
 
-/// Sends the reports of a request to the broker, with a record for each that is refused.
+/// Sends the reports of a request to the broker, with a record for each that is refused. With `translate`, the body is of another
+/// protocol.
 async fn receive_reports(
-    keys: &Keys,
-    symbolication: &Symbolication,
-    broker: &Broker,
+    services: IntakeServices<'_>,
     ingest: &Ingest,
     text: &str,
     parts: &Parts,
     body: Body,
-) -> Result<Received, Problem> {
+    translate: Option<TranslateBody>,
+) -> Result<(TenantId, Received), Problem> {
+    let IntakeServices { keys, symbolication, broker } = services;
     let ReceivedBody { key, bytes, budget, is_over_rate } =
         receive_body(keys, broker, ingest, text, parts, body).await?;
-    let reports = read_reports(symbolication, &key, header_form(&parts.headers), bytes, budget).await?;
+    let reading = BodyReading { form: header_form(&parts.headers), translate };
+    let reports = read_reports(symbolication, &key, reading, bytes, budget).await?;
     let values = reports.reports.iter().map(|report| match report {
         ReceivedReport::Accepted(report) => &report.bytes,
         ReceivedReport::Refused(report) => &report.bytes,
@@ -143,7 +187,7 @@ async fn receive_reports(
             ingest.versions.count_uses((&key).into(), day, &app.id, &app.version, report);
         }
     }
-    Ok(received)
+    Ok((key.tenant.clone(), received))
 }
 
 /// The body of a request with a known key, within the rates of its sender.
@@ -242,10 +286,16 @@ struct ReadRequest {
     budget: ReadBudget,
 }
 
+/// How a body is read.
+struct BodyReading {
+    form: BodyForm,
+    translate: Option<TranslateBody>,
+}
+
 async fn read_reports(
     symbolication: &Symbolication,
     key: &CallerKey,
-    form: BodyForm,
+    reading: BodyReading,
     body: Bytes,
     mut budget: ReadBudget,
 ) -> Result<ReadRequest, Problem> {
@@ -254,13 +304,28 @@ async fn read_reports(
     let max_bytes = if own > 0 { own.min(limit) } else { limit };
     let bounds = Bounds {
         unpacked: symbolication.capacity.limits.ingest_unpacked_bytes.min(MAX_UNPACKED_BYTES),
-        reports: symbolication.capacity.limits.ingest_reports.min(MAX_REPORTS),
+        // A collector sends many apps' records in one request, and never sends again what is refused.
+        reports: match reading.translate {
+            Some(_) => symbolication.capacity.limits.ingest_reports,
+            None => symbolication.capacity.limits.ingest_reports.min(MAX_REPORTS),
+        },
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
     let (apps, readers) = (key.clone(), symbolication.readers.clone());
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
         let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
+        let BodyReading { form, translate } = reading;
+        let body = match translate {
+            Some(translate) => {
+                let ReadBudget { reserved, charge } = &mut budget;
+                let unpacked = unpack_body(&body, bounds.unpacked, reserved, charge)?;
+                let sender = AppSender { tenant: &apps.tenant, apps: &apps.apps };
+                let own = TranslationScope { readers: &readers, limits: &bounds.report };
+                translate(sender, own, &unpacked, &mut budget)?
+            }
+            None => body,
+        };
         let reports = intake::read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
