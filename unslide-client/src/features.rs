@@ -24,6 +24,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_health_commands::FEATURE,
     // Keys that apps carry.
     unslide_ingest_commands::FEATURE,
+    // Crashes over OTLP, and the collector of a tenant.
+    unslide_otlp_commands::FEATURE,
     // The identity provider of a tenant.
     unslide_people_commands::FEATURE,
     // Erasures of persons.

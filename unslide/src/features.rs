@@ -23,6 +23,9 @@ pub const FEATURES: &[Feature] = &[
     unslide_console::FEATURE,
     // Reports straight from apps. It has no hook.
     unslide_ingest::FEATURE,
+    // Records of OpenTelemetry, and crashes for a tenant's collector. It locks rows of its own only: those of its outbox after the
+    // reports that they are about.
+    unslide_otlp::FEATURE,
     // Sign-in of people at the identity provider of their tenant. It has no hook.
     unslide_people::FEATURE,
     // Erasure of what a tenant has of one person. It has no hook: the rows of the others are found by their

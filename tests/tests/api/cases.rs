@@ -178,6 +178,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         let set = world.request(Method::PUT, "/v1/trackers", key).body(tracker.to_string());
         world.send(set).await.expect_status(200);
     }
+    let otlp = json!({"other_records": "refuse", "export": {"url": "https://otlp.invalid/v1/logs", "headers": {"x-key": "a"}}});
+    let set = world.request(Method::PUT, "/v1/otlp", key).body(otlp.to_string());
+    world.send(set).await.expect_status(200);
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let save_view = async |name: &str| {
@@ -452,6 +455,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/groups/{group}/ticket"), Foreign::NotFound)
                 .body(json!({"tracker": "main", "ticket": "17"})),
         ),
+        ("get_otlp", Case::new("/v1/otlp", Foreign::Own(|body| assert_eq!(body["other_records"], "accept")))),
+        (
+            "set_otlp",
+            Case::new("/v1/otlp", Foreign::Own(|body| assert!(body["export"]["headers"].is_array())))
+                .body(otlp),
+        ),
+        ("remove_otlp", Case::new("/v1/otlp", Foreign::Own(|body| assert!(body["export"].is_null())))),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
         ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
         (

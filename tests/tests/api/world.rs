@@ -29,6 +29,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_console::feature(),
         unslide_costs::feature(unslide_costs::Config::default()),
         unslide_ingest::feature(unslide_ingest::Config::default()),
+        unslide_otlp::feature(otlp_config()),
         unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
         unslide_source_context::feature(),
@@ -55,6 +56,13 @@ fn tickets_config() -> unslide_tickets::Config {
     let mut config = unslide_tickets::Config::default();
     config.api.tickets.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config.api.tickets.look_millis = 3_600_000;
+    config
+}
+
+/// An export that keeps headers of collectors.
+fn otlp_config() -> unslide_otlp::Config {
+    let mut config = unslide_otlp::Config::default();
+    config.api.otlp.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config
 }
 

@@ -38,6 +38,7 @@ checks! {
     message = "../../../fuzz/checks/message.rs",
     metrics = "../../../fuzz/checks/metrics.rs",
     object = "../../../fuzz/checks/object.rs",
+    otlp = "../../../fuzz/checks/otlp.rs",
     profile = "../../../fuzz/checks/captures/profile.rs",
     report = "../../../fuzz/checks/report.rs",
     signature = "../../../fuzz/checks/signature.rs",

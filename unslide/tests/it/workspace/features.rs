@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 53] = [
+const WORDS: [(&str, &str); 56] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -36,6 +36,9 @@ const WORDS: [(&str, &str); 53] = [
     ("ingest", "ingest_key"),
     ("ingest", "public-key"),
     ("ingest", "usp_"),
+    ("otlp", "unslide_otlp"),
+    ("otlp", "otlp_outbox"),
+    ("otlp", "otlp_settings"),
     ("people", "unslide_people"),
     ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),

@@ -100,6 +100,10 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)
      VALUES ('acme', now()::date, 1, 1, 1, 1, 1);
      INSERT INTO app_slots (tenant, app, window_start, units) VALUES ('acme', 'shop', now(), 1);
+     INSERT INTO otlp_settings (tenant, refuses_others, header_names, changed_at, next_send_at)
+     VALUES ('acme', true, '{}', now(), now());
+     INSERT INTO otlp_outbox (tenant, report_id, variant, revision, queued_at)
+     VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 1, now());
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
      INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
@@ -309,6 +313,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_tickets_due", "the api works on the tickets of all tenants: slugs only"),
+    ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),

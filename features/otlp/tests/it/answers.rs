@@ -1,0 +1,125 @@
+//! What senders are answered: partial successes with sentences, and statuses that clients of OTLP know.
+
+use crate::otlp_api::{
+    APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, record, request, start, text,
+};
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
+use prost::Message;
+use reqwest::Method;
+use serde_json::json;
+use unslide_model::Scope;
+use unslide_world::{Answer, World, report_json};
+
+const A: &str = "11111111-1111-1111-1111-111111111111";
+
+/// Returns the number of rejected records and the message of an answer in JSON.
+async fn post_json(world: &World, path: &str, body: &str) -> Answer {
+    post(world, path, "", "application/json", body.to_owned()).await
+}
+
+#[tokio::test]
+async fn crashes_that_cannot_be_read_are_a_partial_success_and_cut_ones_a_warning() {
+    let world = start(443).await;
+    let key = public_key(&world, APP).await;
+    let unreadable = record("app.crash", vec![text("exception.type", "SIGSEGV")]);
+    let mut other = report_json(A);
+    other["system"]["CFBundleIdentifier"] = "com.example.other".into();
+    let attributes = |record: &opentelemetry_proto::tonic::logs::v1::LogRecord| {
+        let list = record.attributes.iter().map(|attribute| {
+            let value = attribute.value.clone().unwrap().value.unwrap();
+            let opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(text) = value else {
+                panic!()
+            };
+            json!({"key": attribute.key, "value": {"stringValue": text}})
+        });
+        json!({"eventName": record.event_name, "severityNumber": 21, "attributes": list.collect::<Vec<_>>()})
+    };
+    let mut cut = apple_text("44444444-4444-4444-8444-444444444444");
+    if let Some(stack) = cut.attributes.first_mut() {
+        let value = stack.value.clone().unwrap().value.unwrap();
+        let opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(whole) = value else {
+            panic!()
+        };
+        *stack = text("exception.stacktrace", whole.split_once("Binary Images").unwrap().0);
+    }
+    let records = [&record("x", vec![]), &unreadable, &embrace(&other), &cut].map(attributes);
+    let body = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).to_string();
+    let answer = post_json(&world, &format!("/i/{key}/v1/logs"), &body).await;
+    let answer = answer.expect_status(200);
+    let partial = &answer["partialSuccess"];
+    assert_eq!(partial["rejectedLogRecords"], "2", "{answer}");
+    let message = partial["errorMessage"].as_str().unwrap();
+    for sentence in [
+        "record 1: the crash has no exception.stacktrace",
+        "record 2: the report is of com.example.other",
+        "record 3: exception.stacktrace has",
+    ] {
+        assert!(message.contains(sentence), "{sentence}: {message}");
+    }
+    // The cut one is a report, and that of another app a refused record.
+    assert_eq!(world.read_sent_records(2).await.len(), 2);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_tenant_may_refuse_other_records() {
+    let world = start(443).await;
+    let key = public_key(&world, APP).await;
+    let admin = world.create_master_key("acme").await;
+    let set = world.request(Method::PUT, "/v1/otlp", &admin).json(&json!({"other_records": "refuse"}));
+    world.send(set).await.expect_status(200);
+    let answer = post_logs(&world, &key, vec![record("page.view", vec![]), embrace(&report_json(A))]).await;
+    assert_eq!(answer.status, 200);
+    let body = ExportLogsServiceResponse::decode(answer.text.as_bytes()).unwrap();
+    assert_eq!(body.partial_success.unwrap().rejected_log_records, 1);
+    world.send(world.request(Method::DELETE, "/v1/otlp", &admin)).await.expect_status(200);
+    let answer = post_logs(&world, &key, vec![record("page.view", vec![])]).await;
+    assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, ""));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn failures_have_the_status_that_clients_expect_and_name_no_tenant() {
+    let world = start(443).await;
+    let key = public_key(&world, APP).await;
+    let path = format!("/i/{key}/v1/logs");
+    let whole = request(vec![embrace(&report_json(A))]).encode_to_vec();
+    let status = async |path: &str, media: &str, body: Vec<u8>| {
+        let answer = post(&world, path, "", media, body).await;
+        assert!(!answer.text.contains("acme"), "{}", answer.text);
+        answer.status.as_u16()
+    };
+    assert_eq!(status(&path, PROTOBUF, whole.get(..20).unwrap().to_vec()).await, 400);
+    assert_eq!(status(&path, "text/plain", whole.clone()).await, 415);
+    assert_eq!(status(&path, PROTOBUF, vec![0; (5 << 20) + 1]).await, 413);
+    assert_eq!(status("/i/usp_x/v1/logs", PROTOBUF, whole.clone()).await, 401);
+    assert_eq!(status("/otlp/v1/logs", PROTOBUF, whole.clone()).await, 401);
+    assert_eq!(status(&path, PROTOBUF, Vec::new()).await, 200, "nothing in it is fine");
+    let brotli = world.request(Method::POST, &path, "").header("content-type", PROTOBUF);
+    let brotli = world.send(brotli.header("content-encoding", "br").body(whole.clone())).await;
+    assert_eq!(brotli.status, 415);
+    let page = world.request(Method::POST, &path, "").header("content-type", PROTOBUF);
+    assert_eq!(
+        world.send(page.header("origin", "https://example.com").body(whole.clone())).await.status,
+        403
+    );
+    assert_eq!(world.send(world.request(Method::GET, &path, "")).await.status, 405);
+    // A key of the API for another app, and one without the scope.
+    let limited = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.other")).await;
+    let refused = post(
+        &world,
+        "/otlp/v1/logs",
+        &limited,
+        "application/json",
+        json!({"resourceLogs": [{"scopeLogs": [{
+        "logRecords": [{"attributes": [{"key": "emb.type", "value": {"stringValue": "sys.ios.crash"}},
+            {"key": "emb.payload", "value": {"stringValue": report_json(A).to_string()}}]}]}]}]})
+        .to_string(),
+    )
+    .await;
+    let refused = refused.expect_status(200);
+    assert_eq!(refused["partialSuccess"]["rejectedLogRecords"], "1", "{refused}");
+    let reader = world.create_key("acme", &[Scope::ReportsRead]).await;
+    assert_eq!(post(&world, "/otlp/v1/logs", &reader, PROTOBUF, whole).await.status, 403);
+    world.stop().await;
+}
