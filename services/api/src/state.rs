@@ -1,10 +1,10 @@
 //! The state of the operations, in parts. An operation takes the part that it uses.
 
-use crate::feature::app_intake::AppIntakeSlot;
 use crate::http::observe::RequestObserver;
 use crate::limits::capacity::Capacity;
 use crate::lists::Lists;
 use crate::panels::Panels;
+use crate::reports::app_intake::AppIntakeSlot;
 use crate::reports::symbolication::Symbolication;
 use crate::requests::broker::Broker;
 use crate::requests::keys::Keys;

@@ -23,13 +23,13 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
-use unslide_api::feature::ApiParts;
 use unslide_api::feature::Broker;
 use unslide_api::feature::Capacity;
 use unslide_api::feature::Keys;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::app_intake::{
-    AppIntake, AppReceipt, AppRequest, AppSender, ReceiptFuture, TranslateBody, TranslationScope,
+    AppIntake, AppReceipt, AppRequest, AppSender, IntakeServices, ReceiptFuture, TranslateBody,
+    TranslationScope,
 };
 use unslide_api::feature::intake::{
     self, BodyForm, Bounds, Caller, Chunks, ClientAddress, Incoming, ReadBudget, ReceivedReport, RecordMaker,
@@ -98,20 +98,14 @@ async fn receive_request(
     answer_request(&ingest, &parts, received.map(|(_, received)| received))
 }
 
-/// The parts of the api that a request needs.
-#[derive(Clone, Copy)]
-struct IntakeServices<'s> {
-    keys: &'s Keys,
-    symbolication: &'s Symbolication,
-    broker: &'s Broker,
-}
-
 impl AppIntake for Ingest {
-    fn receive_request<'r>(&'r self, api: &'r Api, request: AppRequest<'r>) -> ReceiptFuture<'r> {
+    fn receive_request<'r>(
+        &'r self,
+        services: IntakeServices<'r>,
+        request: AppRequest<'r>,
+    ) -> ReceiptFuture<'r> {
         Box::pin(async move {
             let AppRequest { key, parts, body, translate } = request;
-            let ApiParts { keys, symbolication, broker, .. } = api.parts();
-            let services = IntakeServices { keys, symbolication, broker };
             let received = receive_reports(services, self, key, parts, body, Some(translate)).await;
             match received {
                 Ok((tenant, received)) => {

@@ -3,7 +3,7 @@
 use super::{EVERY_APP, OtherRecords, OtlpState, read_state};
 use crate::Otlp;
 use crate::sealing::{HeaderOwner, SEALING_KEY};
-use crate::sending::{SECTION, check_collector_url};
+use crate::sending::{COLLECTOR_SECTION, check_collector_url};
 use crate::store::{self, NewOtlpSettings, OtlpSettings};
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -126,7 +126,7 @@ fn check_export(export: &NewOtlpExport, otlp: &Otlp) -> Result<(), String> {
     if export.url.is_empty() || export.url.len() > MAX_URL_BYTES {
         return Err(format!("export.url: 1 to {MAX_URL_BYTES} bytes"));
     }
-    check_url(&Secret::new(export.url.as_str()), &otlp.receivers, SECTION)
+    check_url(&Secret::new(export.url.as_str()), &otlp.receivers, COLLECTOR_SECTION)
         .map_err(|wrong| format!("export.url: {wrong}"))
         .and_then(|url| check_collector_url(&url).map_err(|wrong| format!("export.url: {wrong}")))?;
     let headers = export.headers.iter().flatten();

@@ -1,10 +1,11 @@
 //! Answers in the encoding of the request: what was taken, a partial success with its sentences, or a status.
 
+use super::request_form::{JSON_TYPE, PROTOBUF_TYPE, RequestForm};
 use super::translation::Translation;
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
 use prost::Message;
 use serde_json::json;
 use unslide_api::feature::intake::RefusedElement;
@@ -12,9 +13,6 @@ use unslide_api::problem::{Kind, Problem, Rendered};
 use unslide_model::TenantId;
 use unslide_otlp_formats::{TelemetryEncoding, TelemetrySignal};
 
-/// The media types of both encodings.
-const PROTOBUF_TYPE: &str = "application/x-protobuf";
-const JSON_TYPE: &str = "application/json";
 /// Sentences in an answer.
 const SENTENCES_LIMIT: usize = 5;
 /// The most characters of all sentences: clients write them into their log.
@@ -22,16 +20,9 @@ const SENTENCE_CHARS_LIMIT: usize = 1_000;
 /// Seconds after which a request may be sent again if the failure names no time.
 const RETRY_SECONDS: u32 = 5;
 
-/// The form of a request and of its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnswerForm {
-    pub encoding: TelemetryEncoding,
-    pub signal: TelemetrySignal,
-}
-
 /// What became of a request after the broker has its records.
 #[derive(Debug)]
-pub struct RequestOutcome {
+pub struct TelemetryOutcome {
     pub tenant: TenantId,
     /// The number of reports that were accepted.
     pub accepted: usize,
@@ -65,38 +56,9 @@ struct PartialSuccess {
     error_message: String,
 }
 
-impl AnswerForm {
-    /// Returns the form that the headers of a request name.
-    ///
-    /// # Errors
-    /// [`Kind::UnsupportedFormat`].
-    pub fn from_headers(headers: &HeaderMap, signal: TelemetrySignal) -> Result<AnswerForm, Problem> {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let essence = text(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let encoding = match essence.as_str() {
-            PROTOBUF_TYPE | "application/protobuf" => TelemetryEncoding::Protobuf,
-            JSON_TYPE => TelemetryEncoding::Json,
-            _ => {
-                let detail = format!("content-type: OTLP is {PROTOBUF_TYPE} or {JSON_TYPE}");
-                return Err(Problem::new(Kind::UnsupportedFormat, detail));
-            }
-        };
-        // The bytes themselves show whether they are packed.
-        let coding = text(CONTENT_ENCODING).trim().to_ascii_lowercase();
-        if !["", "identity", "gzip", "x-gzip", "zstd"].contains(&coding.as_str()) {
-            let detail = "content-encoding: gzip and zstd are supported";
-            return Err(Problem::new(Kind::UnsupportedFormat, detail));
-        }
-        Ok(AnswerForm { encoding, signal })
-    }
-
-    /// Returns the form of an answer to a request whose form is not known.
-    pub fn for_unknown_type(signal: TelemetrySignal) -> AnswerForm {
-        AnswerForm { encoding: TelemetryEncoding::Json, signal }
-    }
-
+impl RequestForm {
     /// Answers a request whose records were taken, all or a part of them.
-    pub fn answer_outcome(self, outcome: &RequestOutcome) -> Response {
+    pub fn answer_outcome(self, outcome: &TelemetryOutcome) -> Response {
         let partial = describe_outcome(outcome);
         let body = match self.encoding {
             TelemetryEncoding::Protobuf => ExportAnswer { partial_success: partial }.encode_to_vec(),
@@ -169,7 +131,7 @@ fn describe_problem(problem: &Problem, seconds: u32) -> String {
 }
 
 /// Returns what a client should know: refused records with their number, or warnings. None if all was taken.
-fn describe_outcome(outcome: &RequestOutcome) -> Option<PartialSuccess> {
+fn describe_outcome(outcome: &TelemetryOutcome) -> Option<PartialSuccess> {
     let translation = &outcome.translation;
     let mut sentences = translation.problems.clone();
     for refused in &outcome.refused {
@@ -199,9 +161,9 @@ fn describe_outcome(outcome: &RequestOutcome) -> Option<PartialSuccess> {
 mod tests {
     use super::*;
 
-    fn outcome(translation: Translation, refuses_others: bool) -> RequestOutcome {
+    fn outcome(translation: Translation, refuses_others: bool) -> TelemetryOutcome {
         let tenant = TenantId::new("acme").unwrap();
-        RequestOutcome { tenant, accepted: 1, refused: Vec::new(), translation, refuses_others }
+        TelemetryOutcome { tenant, accepted: 1, refused: Vec::new(), translation, refuses_others }
     }
 
     #[test]
@@ -223,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_fault_is_never_answered_with_500() {
-        let form = AnswerForm::for_unknown_type(TelemetrySignal::Logs);
+        let form = RequestForm::for_unknown_type(TelemetrySignal::Logs);
         for problem in [
             Problem::internal("a secret"),
             Problem::unavailable("Kafka", 30),

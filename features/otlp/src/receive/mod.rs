@@ -4,11 +4,12 @@
 //! A client never sends again what is answered with 400, 413 or 500, so a fault that passes is always 503 with `Retry-After`.
 
 mod answer;
+mod request_form;
 mod translation;
 mod with_api_key;
 
 use crate::Otlp;
-use answer::{AnswerForm, RequestOutcome};
+use answer::TelemetryOutcome;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -16,10 +17,12 @@ use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
 use http::request::Parts;
+use request_form::RequestForm;
 use std::sync::Arc;
 use translation::Translation;
 use unslide_api::feature::Api;
-use unslide_api::feature::app_intake::AppRequest;
+use unslide_api::feature::ApiParts;
+use unslide_api::feature::app_intake::{AppRequest, IntakeServices};
 use unslide_api::feature::intake::RequestId;
 use unslide_api::problem::{Kind, Problem};
 use unslide_otlp_formats::TelemetrySignal;
@@ -81,11 +84,11 @@ async fn receive_request(
     signal: TelemetrySignal,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let form = match AnswerForm::from_headers(&parts.headers, signal) {
+    let form = match RequestForm::from_headers(&parts.headers, signal) {
         Ok(form) => form,
         Err(problem) => {
             otlp.outcomes.add("failed", 1);
-            return AnswerForm::for_unknown_type(signal).answer_problem(&problem, "");
+            return RequestForm::for_unknown_type(signal).answer_problem(&problem, "");
         }
     };
     let received = match key {
@@ -107,7 +110,7 @@ async fn receive_request(
     }
 }
 
-fn count_outcome(otlp: &Otlp, outcome: &RequestOutcome) {
+fn count_outcome(otlp: &Otlp, outcome: &TelemetryOutcome) {
     otlp.outcomes.add("report", outcome.accepted);
     otlp.outcomes.add("refused", outcome.refused.len());
     otlp.outcomes.add("unreadable", outcome.translation.unreadable);
@@ -119,13 +122,15 @@ async fn receive_from_app(
     key: &str,
     parts: &Parts,
     body: Body,
-    form: AnswerForm,
-) -> Result<RequestOutcome, Problem> {
+    form: RequestForm,
+) -> Result<TelemetryOutcome, Problem> {
     let intake = api.parts().app_intake.find();
     let intake = intake.ok_or_else(|| Problem::new(Kind::NotFound, "this service takes no keys in paths"))?;
     let (translate, translated) = Translation::for_request(form);
-    let receipt = intake.receive_request(api, AppRequest { key, parts, body, translate }).await?;
-    Ok(RequestOutcome {
+    let ApiParts { keys, symbolication, broker, .. } = api.parts();
+    let services = IntakeServices { keys, symbolication, broker };
+    let receipt = intake.receive_request(services, AppRequest { key, parts, body, translate }).await?;
+    Ok(TelemetryOutcome {
         tenant: receipt.tenant,
         accepted: receipt.accepted,
         refused: receipt.refused,

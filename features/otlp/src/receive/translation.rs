@@ -1,6 +1,6 @@
 //! Translates the records of a request into reports.
 
-use super::answer::AnswerForm;
+use super::request_form::RequestForm;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Translation {
 
 impl Translation {
     /// Returns the function that translates the body of a request, and the place of its outcome.
-    pub fn for_request(form: AnswerForm) -> (TranslateBody, Arc<Mutex<Translation>>) {
+    pub fn for_request(form: RequestForm) -> (TranslateBody, Arc<Mutex<Translation>>) {
         let outcome = Arc::new(Mutex::new(Translation::default()));
         let shared = outcome.clone();
         let translate: TranslateBody = Box::new(move |sender, scope, request, budget| {
@@ -53,7 +53,7 @@ impl Translation {
 
 /// Translates a request into a JSON array of reports.
 fn translate_request(
-    form: AnswerForm,
+    form: RequestForm,
     sender: AppSender<'_>,
     scope: TranslationScope<'_>,
     request: &Bytes,

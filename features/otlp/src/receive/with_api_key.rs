@@ -1,6 +1,7 @@
 //! Requests with an API key in their header: gateways and collectors.
 
-use super::answer::{AnswerForm, RequestOutcome};
+use super::answer::TelemetryOutcome;
+use super::request_form::RequestForm;
 use super::translation::Translation;
 use axum::body::{Body, Bytes};
 use axum::extract::FromRequestParts;
@@ -34,8 +35,8 @@ pub async fn receive_with_api_key(
     api: &Api,
     parts: &mut Parts,
     body: Body,
-    form: AnswerForm,
-) -> Result<RequestOutcome, Problem> {
+    form: RequestForm,
+) -> Result<TelemetryOutcome, Problem> {
     let access = Access::<ReportsWrite>::from_request_parts(parts, api).await?;
     let ApiParts { broker, symbolication, capacity, .. } = api.parts();
     broker.check_topics()?;
@@ -88,7 +89,7 @@ pub async fn receive_with_api_key(
     let accepted = read.reports.len() - refused.len();
     broker.metrics.count_reports(accepted);
     let translation = std::mem::take(&mut *translated.lock());
-    Ok(RequestOutcome {
+    Ok(TelemetryOutcome {
         tenant: access.tenant().clone(),
         accepted,
         refused,

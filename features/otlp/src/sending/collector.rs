@@ -11,7 +11,7 @@ use unslide_model::Secret;
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
 /// The section of the settings with the operator's networks.
-pub const SECTION: &str = "api.otlp";
+pub const COLLECTOR_SECTION: &str = "api.otlp";
 /// How long a collector has, from the name's look-up to the answer's end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes of an answer that are read, and characters of its message.
@@ -60,7 +60,7 @@ impl CollectorClient {
     /// # Errors
     /// Returns an error if TLS cannot be set up.
     pub fn new(receivers: AllowedReceivers) -> Result<CollectorClient, reqwest::Error> {
-        Ok(CollectorClient(GuardedClient::new(receivers, SECTION, ANSWER_TIMEOUT)?))
+        Ok(CollectorClient(GuardedClient::new(receivers, COLLECTOR_SECTION, ANSWER_TIMEOUT)?))
     }
 
     /// Sends records. The texts of the answer are for the tenant.

@@ -6,7 +6,7 @@
 mod collector;
 mod crash_record;
 
-pub use collector::{CollectorClient, SECTION, check_collector_url};
+pub use collector::{COLLECTOR_SECTION, CollectorClient, check_collector_url};
 
 use crate::Otlp;
 use crate::sealing::HeaderOwner;

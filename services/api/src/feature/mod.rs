@@ -1,6 +1,5 @@
 //! Extension of the api by features, with the parts for their operations and pages.
 
-pub mod app_intake;
 pub mod calls;
 pub mod events;
 pub mod intake;
@@ -16,6 +15,7 @@ pub mod upload;
 pub use crate::http::time_limit::lift_time_bound;
 pub use crate::limits::capacity::Capacity;
 pub use crate::lists::{ListForms, ListTable};
+pub use crate::reports::app_intake;
 pub use crate::reports::symbolication::Symbolication;
 pub use crate::requests::broker::Broker;
 pub use crate::requests::keys::Keys;

@@ -1,5 +1,6 @@
 //! Reports in requests, stored reports, and reports that are symbolicated for a response.
 
+pub mod app_intake;
 pub mod image_symbols;
 pub mod ingest;
 pub mod rules_cache;

@@ -1,9 +1,12 @@
 //! Reports of apps with keys that are public, for features that translate another protocol. One feature receives them, with its keys,
 //! rates and overflow; it registers itself when the api starts.
 
-use super::intake::{ReadBudget, RefusedElement};
+use super::ingest::ReadBudget;
+use super::symbolication::Symbolication;
 use crate::problem::Problem;
-use crate::state::Api;
+use crate::requests::broker::Broker;
+use crate::requests::keys::Keys;
+use crate::requests::refused::RefusedElement;
 use axum::body::{Body, Bytes};
 use http::request::Parts;
 use std::pin::Pin;
@@ -32,6 +35,14 @@ pub type TranslateBody = Box<
     dyn FnOnce(AppSender<'_>, TranslationScope<'_>, &Bytes, &mut ReadBudget) -> Result<Bytes, Problem> + Send,
 >;
 
+/// The parts of the api that a request of an app needs.
+#[derive(Clone, Copy)]
+pub struct IntakeServices<'s> {
+    pub keys: &'s Keys,
+    pub symbolication: &'s Symbolication,
+    pub broker: &'s Broker,
+}
+
 /// A request of an app.
 pub struct AppRequest<'r> {
     /// The text of the key, as the path of the URL has it.
@@ -56,7 +67,11 @@ pub type ReceiptFuture<'r> = Pin<Box<dyn Future<Output = Result<AppReceipt, Prob
 /// Receives the reports of apps.
 pub trait AppIntake: Send + Sync {
     /// Checks the key and the rates of a request, receives its body, has it translated, and sends its reports to the broker.
-    fn receive_request<'r>(&'r self, api: &'r Api, request: AppRequest<'r>) -> ReceiptFuture<'r>;
+    fn receive_request<'r>(
+        &'r self,
+        services: IntakeServices<'r>,
+        request: AppRequest<'r>,
+    ) -> ReceiptFuture<'r>;
 }
 
 /// The place in which the feature that receives reports of apps registers itself.
