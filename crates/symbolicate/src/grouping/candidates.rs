@@ -364,7 +364,7 @@ impl<'r> Candidate<'r> {
     }
 
     fn without_name(frame: usize, verdict: GroupingVerdict) -> Candidate<'r> {
-        let counted = CountedFrame { frame, function: String::new(), file: None, label: None };
+        let counted = CountedFrame { frame, function: String::new(), path: None, file: None, label: None };
         Candidate { counted, standing: Standing::Out(verdict), rule: None }
     }
 
@@ -386,7 +386,7 @@ impl<'r> Candidate<'r> {
             Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
             Some(RuleAction::App | RuleAction::Sentinel) | None => Standing::App,
         };
-        let counted = CountedFrame { frame: frame.index, function, file: None, label };
+        let counted = CountedFrame { frame: frame.index, function, path: None, file: None, label };
         Candidate { counted, standing, rule }
     }
 
@@ -408,7 +408,7 @@ impl<'r> Candidate<'r> {
         };
         let file = function.path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
         let file = file.map(|file| file.chars().take(FILE_CHARS).collect());
-        let counted = CountedFrame { frame, function: name, file, label: None };
+        let counted = CountedFrame { frame, function: name, path: function.whole_path(), file, label: None };
         Candidate { counted, standing, rule }
     }
 }

@@ -64,6 +64,7 @@ pub(super) fn build_grouping(
         title: title::build_title(kind, error, trap, place.as_deref()),
         headline: None,
         culprit,
+        culprit_frame: blamed.cloned(),
         frames: counted,
         rules: rules.hash().to_owned(),
     }

@@ -118,6 +118,11 @@ impl NamedFunction {
         NamedFunction { name, path, is_rust, no_return: None, has_debug_info: false }
     }
 
+    /// Returns the path unless it was cut.
+    pub(super) fn whole_path(&self) -> Option<String> {
+        self.path.clone().filter(|path| path.chars().count() < PATH_CHARS)
+    }
+
     fn with_return(self, no_return: Option<NoReturn>, has_debug_info: bool) -> NamedFunction {
         NamedFunction { no_return, has_debug_info, ..self }
     }

@@ -18,6 +18,8 @@ const LIBRARY_FUNCTIONS: usize = 3;
 /// The most characters of a function's name and of a file's name that count.
 const MOST_FUNCTION: usize = 200;
 const MOST_FILE: usize = 100;
+/// The most characters of a source file's path.
+const MOST_PATH: usize = 1_000;
 /// Name of a function without one.
 const ANONYMOUS_FUNCTION: &str = "(anonymous)";
 
@@ -197,6 +199,7 @@ fn build_grouping(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: 
         title: title::build_title(kind, &error, None, place.as_deref()),
         headline: None,
         culprit,
+        culprit_frame: counted.first().cloned(),
         frames: counted,
         rules: rules.hash().to_owned(),
     }
@@ -210,12 +213,13 @@ impl NamedCall {
             let id = self.debug_id.as_ref().unwrap_or(&bundle);
             let function = format!("{id}:{line}:{column}");
             let label = Some(format!("{bundle}:{line}:{column}"));
-            return CountedFrame { frame, function, file: None, label };
+            return CountedFrame { frame, function, path: None, file: None, label };
         }
         let path = self.file.as_deref().unwrap_or(&self.bundle);
         let file = cut_text(path.rsplit(['/', '\\']).next().unwrap_or_default(), MOST_FILE);
         let function = cut_text(self.function.as_deref().unwrap_or(ANONYMOUS_FUNCTION), MOST_FUNCTION);
         let function = format!("{function} ({file})");
-        CountedFrame { frame, function, file: None, label: None }
+        let path = self.file.clone().filter(|path| path.chars().count() < MOST_PATH);
+        CountedFrame { frame, function, path, file: None, label: None }
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn group_event(event: &MemoryEvent, rules: &GroupingRules) -> Groupin
         title,
         headline: None,
         culprit: None,
+        culprit_frame: None,
         frames: Vec::new(),
         rules: rules.hash().to_owned(),
     }

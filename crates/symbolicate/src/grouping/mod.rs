@@ -62,6 +62,8 @@ pub struct Grouping {
     pub culprit: Option<String>,
     /// The frames that counted.
     pub frames: Vec<CountedFrame>,
+    /// The one of them with the culprit.
+    pub culprit_frame: Option<CountedFrame>,
     /// Hash of the tenant's rules that were used; empty without rules.
     pub rules: String,
 }
@@ -105,6 +107,8 @@ pub struct CountedFrame {
     pub frame: usize,
     /// The key that is compared: a function's name without types, or a debug id and a relative address.
     pub function: String,
+    /// The whole path of the source file, as the symbols have it; `None` if it is not known or longer than 1,000 characters.
+    pub path: Option<String>,
     /// The last part of the source file's path.
     file: Option<String>,
     /// The image's name and the address, shown instead of a debug id while symbols are missing.

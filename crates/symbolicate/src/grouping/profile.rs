@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn inlined_functions_of_many_nodes_are_bounded() {
         const INLINED: usize = 256;
-        let counted = |at| CountedFrame { frame: 0, function: format!("f{at}"), file: None, label: None };
+        let counted =
+            |at| CountedFrame { frame: 0, function: format!("f{at}"), path: None, file: None, label: None };
         let list = (0..INLINED)
             .map(|at| Candidate { counted: counted(at), standing: Standing::App, rule: None })
             .collect();

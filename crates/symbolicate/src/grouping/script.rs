@@ -58,6 +58,7 @@ pub(super) fn group_script(error: &CrashError, lines: &[String], rules: &Groupin
         title: title::build_title(kind, error, None, culprit.map(String::as_str)),
         headline: None,
         culprit: culprit.cloned(),
+        culprit_frame: None,
         frames: Vec::new(),
         rules: rules.hash().to_owned(),
     }
