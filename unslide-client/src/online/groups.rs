@@ -83,6 +83,9 @@ struct ListArguments {
     /// Assigned to this name; not assigned if empty
     #[arg(long)]
     assignee: Option<String>,
+    /// A label of the group, such as owner:@example/cart for the owner of its code
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
     /// A function, a file, the reason or the title contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
@@ -230,6 +233,7 @@ async fn list_groups(arguments: ListArguments) -> Outcome {
         ("provisional", arguments.provisional.map(|only| only.to_string())),
         ("status", arguments.status),
         ("assignee", arguments.assignee),
+        ("label", arguments.label),
         ("q", arguments.search),
         ("sort", sort),
     ]);

@@ -2,6 +2,7 @@
 
 mod activity;
 mod ignored;
+pub mod labels;
 mod merges;
 mod redirects;
 mod replace;

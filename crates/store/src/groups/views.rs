@@ -51,6 +51,10 @@ pub struct GroupViewFilter {
     /// True for groups that are assigned to the person who looks at the view, instead of `assignee`.
     #[serde(skip_serializing_if = "is_false")]
     pub assigned_to_me: bool,
+    /// A label of the groups, such as `owner:@example/cart`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "owner:@example/cart")]
+    pub label: Option<String>,
     /// `last_seen`, `first_seen`, `reports` or `growing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort: Option<String>,

@@ -84,6 +84,7 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable::new("group_moves"),
     OwnedTable::new("group_redirects"),
     OwnedTable::new("group_short_ids"),
+    OwnedTable::new("group_labels"),
     OwnedTable::new("group_views"),
     OwnedTable::new("grouping_rules"),
     OwnedTable::new("deferred_ranges"),

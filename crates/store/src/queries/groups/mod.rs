@@ -170,6 +170,8 @@ pub struct GroupFilter {
     pub assignee: Option<String>,
     /// Its culprit is this.
     pub culprit: Option<String>,
+    /// A feature has put this label on it.
+    pub label: Option<String>,
 }
 
 const GROUP_COLUMNS: &str = "g.id, (SELECT s.short_id FROM group_short_ids s WHERE s.tenant = g.tenant AND s.group_id = g.id) \
@@ -310,6 +312,12 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
     }
     if let Some(assignee) = &filter.assignee {
         query.push(" AND coalesce(g.assignee, '') = ").push_bind(assignee.replace('\0', ""));
+    }
+    if let Some(label) = &filter.label {
+        query.push(
+            " AND g.id IN (SELECT l.group_id FROM group_labels l WHERE l.tenant = g.tenant AND l.label = ",
+        );
+        query.push_bind(label.replace('\0', "")).push(")");
     }
 }
 

@@ -10,9 +10,9 @@ use unslide_api::feature::site::{GROWING, GroupQuery};
 /// The path of the list.
 pub(super) const GROUPS_PAGE: &str = "/console/groups";
 /// Parameters of the page's address that make its filter.
-pub(super) const GROUP_FILTERS: [&str; 12] = [
+pub(super) const GROUP_FILTERS: [&str; 13] = [
     "app", "version", "days", "q", "kind", "symbols", "status", "assignee", "assigned", "new_in", "new_days",
-    "sort",
+    "label", "sort",
 ];
 /// Periods of new groups, in days.
 const NEW_DAYS: RangeInclusive<i64> = 1..=365;
@@ -43,6 +43,7 @@ pub(crate) fn build_query(state: &PageState, now: OffsetDateTime, me: Option<&st
             Some(UNASSIGNED) => Some(String::new()),
             _ => state.get_text("assignee"),
         },
+        label: state.get_text("label"),
         sort: state.get_text("sort"),
         cursor: state.get_text("cursor"),
         ..GroupQuery::default()

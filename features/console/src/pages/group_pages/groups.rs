@@ -22,7 +22,7 @@ use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::trends;
 
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_GROUP_FILTERS: [&str; 3] = ["assignee", "new_in", "new_days"];
+const LINKED_GROUP_FILTERS: [&str; 4] = ["assignee", "new_in", "new_days", "label"];
 /// Maximum number of groups that the page counts.
 const COUNTED_GROUPS_LIMIT: u32 = 1_000;
 #[derive(Template)]
@@ -189,6 +189,7 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         ("new_in", version) => format!("new or back in {version}"),
         ("new_days", "1") => "new in the last 24 hours".to_owned(),
         ("new_days", days) => format!("new in the last {days} days"),
+        ("label", label) => label.replacen(':', " ", 1),
         (_, name) => format!("assigned to {name}"),
     };
     Some((label, build_link(GROUPS_PAGE, &others)))

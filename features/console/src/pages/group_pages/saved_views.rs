@@ -124,6 +124,7 @@ fn to_filter(state: &PageState) -> GroupViewFilter {
             _ => state.get_text("assignee"),
         },
         assigned_to_me: assigned == Some(ASSIGNED_TO_ME),
+        label: state.get_text("label"),
         sort: state.get_text("sort"),
     }
 }
@@ -152,6 +153,7 @@ fn view_address(filter: &GroupViewFilter) -> String {
         ("assigned", assigned),
         ("new_in", filter.new_in.as_deref()),
         ("new_days", new_days.as_deref()),
+        ("label", filter.label.as_deref()),
         ("sort", filter.sort.as_deref()),
     ];
     build_link(GROUPS_PAGE, &pairs)
@@ -172,6 +174,7 @@ mod tests {
             &[("status", "all"), ("assigned", "none")],
             &[("app", "a b"), ("days", "7"), ("assigned", "me"), ("symbols", "there"), ("sort", "reports")],
             &[("status", "regressed"), ("assignee", "Kim"), ("new_in", "2.0"), ("q", "Cart")],
+            &[("label", "owner:@example/cart"), ("sort", "reports")],
             &[("new_in", "2.0"), ("new_days", "14"), ("status", "all"), ("sort", "first_seen")],
         ] {
             let filter = to_filter(&state(pairs));

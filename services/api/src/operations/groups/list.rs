@@ -56,6 +56,9 @@ pub struct GroupQuery {
     /// The group is assigned to this name; empty lists groups without an assignee.
     #[param(max_length = 1024)]
     pub assignee: Option<String>,
+    /// The group has this label, such as `owner:@example/cart` for the owner of its code.
+    #[param(max_length = 1024, example = "owner:@example/cart")]
+    pub label: Option<String>,
     /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` if absent. The times are those of the group's last
     /// and first report of any version. By `reports` of a version or period, of more than 1,000 groups that match those with the
     /// most reports of all are ranked. With `growing` the groups with more reports in the last 7 days (UTC) than in the 7 before,
@@ -185,6 +188,7 @@ fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<Group
         status: query.status.as_deref().map(parse_statuses).transpose()?.unwrap_or_default(),
         assignee: query.assignee,
         culprit: None,
+        label: query.label,
     };
     let texts = [
         ("app", &filter.app),
@@ -192,6 +196,7 @@ fn build_filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<Group
         ("new_in", &filter.new_in),
         ("kind", &filter.kind),
         ("assignee", &filter.assignee),
+        ("label", &filter.label),
     ];
     if let (Some(from), Some(to)) = (filter.scope.from_day, filter.scope.to_day)
         && from > to
@@ -230,6 +235,7 @@ pub fn check_view_filter(filter: &GroupViewFilter) -> Result<(), Problem> {
         ("new_in", &filter.new_in),
         ("kind", &filter.kind),
         ("assignee", &filter.assignee),
+        ("label", &filter.label),
     ];
     check_texts(Kind::InvalidBody, FILTER_BYTES, texts.map(|(name, text)| (name, text.as_deref())))
 }
