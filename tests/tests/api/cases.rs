@@ -118,6 +118,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let capture = crate::signals::captures::analysed(world, "acme", key).await;
     let graph = crate::signals::capture_blocks::analysed_snapshot(world, "acme", key).await;
+    let owners = world.post("/v1/owners?app=com.acme.doomed", key, "* @acme/all").await.expect_status(200);
+    let owners = owners["id"].as_str().unwrap();
     let reprocess =
         world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect_status(202);
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
@@ -345,6 +347,28 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "upload_source_bundle",
             Case::new("/v1/source-bundles", Foreign::Own(|body| assert_eq!(body["stored"], false))),
         ),
+        (
+            "upload_owners",
+            Case::new(
+                "/v1/owners?app=com.acme.shop",
+                Foreign::Own(|body| assert_eq!(body["app"], "com.acme.shop")),
+            )
+            .body(Value::String("* @acme/all".to_owned())),
+        ),
+        (
+            "get_owners",
+            Case::new(
+                "/v1/owners?app=com.acme.shop",
+                Foreign::Own(|body| assert!(body["owners"].is_array())),
+            ),
+        ),
+        (
+            "set_owner_paths",
+            Case::new("/v1/owners/paths", Foreign::Own(|body| assert_eq!(body["paths"], json!([]))))
+                .body(json!({"app": "com.acme.shop", "paths": []})),
+        ),
+        ("delete_owners", Case::new(format!("/v1/owners/{owners}"), Foreign::NotFound)),
+        ("get_group_owners", Case::new(format!("/v1/groups/{group}/owners"), Foreign::NotFound)),
         (
             "get_fault_analysis",
             Case::new("/v1/fault-analysis", Foreign::Own(|body| assert_eq!(body["enabled"], true))),

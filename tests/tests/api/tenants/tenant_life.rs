@@ -95,6 +95,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "remove_symbol_build",
         "remove_testflight",
         "remove_tracker",
+        "delete_owners",
     ];
     // A view that another key saved does not exist for this one, nor does its comment.
     let of_others = ["delete_group_view", "delete_group_comment"];

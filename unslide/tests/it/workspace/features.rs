@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 56] = [
+const WORDS: [(&str, &str); 59] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -39,6 +39,9 @@ const WORDS: [(&str, &str); 56] = [
     ("otlp", "unslide_otlp"),
     ("otlp", "otlp_outbox"),
     ("otlp", "otlp_settings"),
+    ("owners", "unslide_owners"),
+    ("owners", "group_owners"),
+    ("owners", "codeowners"),
     ("people", "unslide_people"),
     ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),

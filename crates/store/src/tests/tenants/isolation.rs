@@ -99,6 +99,12 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'shop', '', now()::date, true, 'normal', 1);
      INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)
      VALUES ('acme', now()::date, 1, 1, 1, 1, 1);
+     INSERT INTO group_labels (tenant, group_id, label) SELECT 'acme', id, 'owner:x' FROM groups LIMIT 1;
+     INSERT INTO owner_apps (tenant, app, epoch, changed_at) VALUES ('acme', 'shop', 1, now());
+     INSERT INTO owner_files (id, tenant, app, version, dialect, content, rules, problems, first_problems, uploaded_at)
+     VALUES (md5('owners')::uuid, 'acme', 'shop', '', 'github', '', 0, 0, '[]', now());
+     INSERT INTO group_owners (tenant, group_id, app, needed, next_look_at)
+     SELECT 'acme', id, 'shop', 1, now() FROM groups LIMIT 1;
      INSERT INTO app_slots (tenant, app, window_start, units) VALUES ('acme', 'shop', now(), 1);
      INSERT INTO otlp_settings (tenant, refuses_others, header_names, changed_at, next_send_at)
      VALUES ('acme', true, '{}', now(), now());

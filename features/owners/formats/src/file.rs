@@ -1,0 +1,196 @@
+//! A CODEOWNERS file: its lines, and those that decide for a path.
+
+use crate::pattern::{PathPattern, PathSegments};
+use crate::{github, gitlab};
+use serde::{Deserialize, Serialize};
+use unslide_model::words;
+use utoipa::ToSchema;
+
+/// The most bytes of a file: GitHub does not load a larger one.
+pub const MAX_OWNERS_BYTES: usize = 3_000_000;
+/// The most lines with a pattern.
+const MAX_RULES: usize = 50_000;
+/// The most bytes of a line. The rest of a longer one is never read.
+const MAX_LINE_BYTES: usize = 8_192;
+/// The most bytes of an owner.
+const MAX_OWNER_BYTES: usize = 255;
+
+words! {
+    /// The rules by which a file is read.
+    pub enum OwnersDialect {
+        /// One list: the last line that matches decides.
+        GitHub = "github",
+        /// Sections: each has a last line that matches, and may exclude paths.
+        GitLab = "gitlab",
+    }
+}
+
+/// Reason why a file is refused as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnersFileError {
+    /// It has too many bytes.
+    #[error("the file has {0} bytes; at most {MAX_OWNERS_BYTES} are read")]
+    TooLarge(usize),
+    /// It is no text.
+    #[error("line {0} is not UTF-8")]
+    NotText(usize),
+    /// It has too many lines.
+    #[error("the file has more than {MAX_RULES} lines with a pattern")]
+    TooManyRules,
+}
+
+/// A line that is skipped or that is not read as it was meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OwnersLineProblem {
+    /// The line's number, from 1.
+    pub line: u32,
+    /// What is wrong, and what becomes of it.
+    pub problem: String,
+}
+
+/// A line that decides for a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DecidingLine {
+    /// Its number in the file, from 1.
+    pub line: u32,
+    /// Its pattern, as the file has it.
+    #[schema(example = "/Sources/Cart/")]
+    pub pattern: String,
+    /// The name of its section; absent outside of sections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section: Option<String>,
+    /// The owners that it names. Those of the section's heading if it names none.
+    #[schema(max_items = 20, example = json!(["@example/cart"]))]
+    pub owners: Vec<String>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnersFile {
+    /// The sections. A file of GitHub has one without a name.
+    pub(crate) sections: Vec<OwnersSection>,
+    /// Lines that are skipped, in their order.
+    pub problems: Vec<OwnersLineProblem>,
+}
+
+/// A section with its lines in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnersSection {
+    pub(crate) name: Option<String>,
+    pub(crate) rules: Vec<OwnerRule>,
+    /// Paths that have no owner in this section.
+    pub(crate) excluded: Vec<PathPattern>,
+}
+
+/// A line with a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerRule {
+    pub(crate) line: u32,
+    pub(crate) text: String,
+    pub(crate) pattern: PathPattern,
+    pub(crate) owners: Vec<String>,
+}
+
+impl OwnersFile {
+    /// Reads a file by the rules of its dialect.
+    ///
+    /// # Errors
+    /// Returns [`OwnersFileError`] if it is too large or no text. Lines that are wrong are [`OwnersFile::problems`].
+    pub fn parse(bytes: &[u8], dialect: OwnersDialect) -> Result<OwnersFile, OwnersFileError> {
+        if bytes.len() > MAX_OWNERS_BYTES {
+            return Err(OwnersFileError::TooLarge(bytes.len()));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            OwnersFileError::NotText(before.iter().filter(|byte| **byte == b'\n').count() + 1)
+        })?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut file = match dialect {
+            OwnersDialect::GitHub => github::parse_text(text),
+            OwnersDialect::GitLab => gitlab::parse_text(text),
+        };
+        if file.count_rules() > MAX_RULES {
+            return Err(OwnersFileError::TooManyRules);
+        }
+        file.problems.sort_by_key(|problem| problem.line);
+        Ok(file)
+    }
+
+    /// Returns the number of lines with a pattern.
+    #[must_use]
+    pub fn count_rules(&self) -> usize {
+        self.sections.iter().map(|section| section.rules.len() + section.excluded.len()).sum()
+    }
+
+    /// Returns the last line of each section that matches a path of the repository.
+    pub(crate) fn find_deciding(&self, path: &str) -> Vec<(&OwnersSection, &OwnerRule)> {
+        let path = PathSegments::new(path);
+        let find = |section: &'_ OwnersSection| -> Option<usize> {
+            if section.excluded.iter().any(|pattern| pattern.is_match(&path)) {
+                return None;
+            }
+            section.rules.iter().rposition(|rule| rule.pattern.is_match(&path))
+        };
+        let found = self.sections.iter().filter_map(|section| Some((section, find(section)?)));
+        found.filter_map(|(section, at)| Some((section, section.rules.get(at)?))).collect()
+    }
+}
+
+impl OwnerRule {
+    /// Returns the line as a part of an answer.
+    pub(crate) fn to_deciding(&self, section: &OwnersSection) -> DecidingLine {
+        DecidingLine {
+            line: self.line,
+            pattern: self.text.clone(),
+            section: section.name.clone(),
+            owners: self.owners.clone(),
+        }
+    }
+}
+
+/// Returns the lines of a text with their numbers, without those that are empty, comments or too long.
+pub(crate) fn list_lines<'t>(text: &'t str, problems: &mut Vec<OwnersLineProblem>) -> Vec<(u32, &'t str)> {
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_matches([' ', '\t', '\r']);
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.len() > MAX_LINE_BYTES {
+            let problem = format!("the line has more than {MAX_LINE_BYTES} bytes; it is skipped");
+            problems.push(OwnersLineProblem { line: number, problem });
+            continue;
+        }
+        lines.push((number, line));
+    }
+    lines
+}
+
+/// Splits a line at the first white space that is not escaped with a backslash: its pattern, and the rest.
+pub(crate) fn split_pattern(line: &str) -> (&str, &str) {
+    let mut is_escaped = false;
+    for (at, one) in line.char_indices() {
+        if (one == ' ' || one == '\t') && !is_escaped {
+            let (pattern, rest) = line.split_at(at);
+            return (pattern, rest.trim_start_matches([' ', '\t']));
+        }
+        is_escaped = one == '\\' && !is_escaped;
+    }
+    (line, "")
+}
+
+/// Returns true for an address: a name, an at sign and a domain.
+pub(crate) fn is_mail_address(owner: &str) -> bool {
+    let Some((name, domain)) = owner.split_once('@') else { return false };
+    let is_domain = |one: char| one.is_alphanumeric() || matches!(one, '.' | '-');
+    owner.len() <= MAX_OWNER_BYTES
+        && !name.is_empty()
+        && domain.contains('.')
+        && domain.chars().all(is_domain)
+}
+
+/// Returns true for the name of a user, or of a group with its path, after the at sign.
+pub(crate) fn is_account_path(name: &str) -> bool {
+    let is_name = |one: char| one.is_alphanumeric() || matches!(one, '.' | '-' | '_');
+    name.len() < MAX_OWNER_BYTES && name.split('/').all(|part| !part.is_empty() && part.chars().all(is_name))
+}

@@ -1,0 +1,177 @@
+//! Files of owners, one for each version of an app, and one for all others.
+
+use super::apps::begin_epoch;
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use unslide_owners_formats::OwnersLineProblem;
+use unslide_store::sql::{from_row, to_row};
+use unslide_store::{Result, TenantTx};
+use utoipa::ToSchema;
+
+unslide_store::ids! {
+    /// A file of owners.
+    OwnersFileId;
+}
+
+/// The most files of an app. The oldest one of a version goes when another is uploaded.
+const FILES_LIMIT: i64 = 30;
+/// The most problems that are kept of a file.
+const PROBLEMS_LIMIT: usize = 50;
+
+/// A file to be stored.
+#[derive(Clone, Debug)]
+pub struct NewOwnersFile {
+    pub app: String,
+    /// Empty for the file of all versions without one of their own.
+    pub version: String,
+    pub dialect: String,
+    pub content: String,
+    pub rules: u64,
+    pub problems: Vec<OwnersLineProblem>,
+}
+
+/// A file of owners, without its text.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = OwnersFile)]
+pub struct StoredOwnersFile {
+    /// Id of the file.
+    #[schema(value_type = Uuid)]
+    pub id: OwnersFileId,
+    /// Bundle identifier of the app.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The version whose groups it is for; empty for all versions without a file of their own.
+    #[schema(example = "4.2.0")]
+    pub version: String,
+    /// `github` or `gitlab`: the rules by which it is read.
+    #[schema(example = "github")]
+    pub dialect: String,
+    /// Lines with a pattern.
+    pub rules: u64,
+    /// Lines that are invalid.
+    pub problems: u64,
+    /// The first of these lines.
+    #[schema(max_items = 50)]
+    pub first_problems: Vec<OwnersLineProblem>,
+    /// When it was uploaded (RFC 3339).
+    #[serde(with = "time::serde::rfc3339")]
+    pub uploaded_at: OffsetDateTime,
+}
+
+fn read_problems(stored: Value) -> Vec<OwnersLineProblem> {
+    serde_json::from_value(stored).unwrap_or_default()
+}
+
+/// Stores a file in place of the one of its version, and makes the groups of the app due.
+pub async fn store_file(tx: &mut TenantTx, new: &NewOwnersFile) -> Result<StoredOwnersFile> {
+    begin_epoch(tx, &new.app).await?;
+    let first: Vec<_> = new.problems.iter().take(PROBLEMS_LIMIT).cloned().collect();
+    let first_problems = serde_json::to_value(&first).unwrap_or_default();
+    let (connection, tenant, now) = tx.parts();
+    // A new id, so that what was read from the file before is known to be old.
+    let id = sqlx::query_scalar!(
+        r#"INSERT INTO owner_files (id, tenant, app, version, dialect, content, rules, problems, first_problems, uploaded_at)
+           VALUES (gen_random_uuid(), $1, $2, $3, $4, $5, $6, $7, $8, $9)
+           ON CONFLICT (tenant, app, version) DO UPDATE SET id = gen_random_uuid(), dialect = $4, content = $5, rules = $6,
+               problems = $7, first_problems = $8, uploaded_at = $9
+           RETURNING id AS "id: OwnersFileId""#,
+        tenant,
+        new.app,
+        new.version,
+        new.dialect,
+        new.content,
+        to_row(new.rules),
+        to_row(new.problems.len() as u64),
+        first_problems,
+        now
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM owner_files WHERE id IN (
+             SELECT id FROM owner_files WHERE tenant = $1 AND app = $2 AND version <> ''
+             ORDER BY uploaded_at DESC, id OFFSET $3)",
+        tenant,
+        new.app,
+        FILES_LIMIT
+    )
+    .execute(connection)
+    .await?;
+    Ok(StoredOwnersFile {
+        id,
+        app: new.app.clone(),
+        version: new.version.clone(),
+        dialect: new.dialect.clone(),
+        rules: new.rules,
+        problems: new.problems.len() as u64,
+        first_problems: first,
+        uploaded_at: now,
+    })
+}
+
+/// Lists the files of an app, that of all versions first, then the newest.
+pub async fn list_files(tx: &mut TenantTx, app: &str) -> Result<Vec<StoredOwnersFile>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT id AS "id: OwnersFileId", app, version, dialect, rules, problems, first_problems, uploaded_at
+           FROM owner_files WHERE tenant = $1 AND app = $2 ORDER BY version <> '', uploaded_at DESC, id"#,
+        tenant,
+        app
+    )
+    .fetch_all(connection)
+    .await?;
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|row| StoredOwnersFile {
+            id: row.id,
+            app: row.app,
+            version: row.version,
+            dialect: row.dialect,
+            rules: from_row(row.rules),
+            problems: from_row(row.problems),
+            first_problems: read_problems(row.first_problems),
+            uploaded_at: row.uploaded_at,
+        })
+        .collect())
+}
+
+/// Returns the text of a file.
+pub async fn read_content(tx: &mut TenantTx, id: OwnersFileId) -> Result<Option<String>> {
+    let (connection, tenant, _) = tx.parts();
+    let content = sqlx::query_scalar!(
+        "SELECT content FROM owner_files WHERE tenant = $1 AND id = $2",
+        tenant,
+        id as OwnersFileId
+    );
+    Ok(content.fetch_optional(connection).await?)
+}
+
+/// Deletes a file, and makes the groups of its app due. Returns the app and the version; with `app` only of that one.
+pub async fn delete_file(
+    tx: &mut TenantTx,
+    id: OwnersFileId,
+    app: Option<&str>,
+) -> Result<Option<(String, String)>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        "SELECT app FROM owner_files WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
+        tenant,
+        id as OwnersFileId,
+        app
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(app) = found else { return Ok(None) };
+    // The app is locked before its files, as by an upload.
+    begin_epoch(tx, &app).await?;
+    let (connection, tenant, _) = tx.parts();
+    let version = sqlx::query_scalar!(
+        "DELETE FROM owner_files WHERE tenant = $1 AND id = $2 RETURNING version",
+        tenant,
+        id as OwnersFileId
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(version.map(|version| (app, version)))
+}

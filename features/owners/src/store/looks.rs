@@ -1,0 +1,197 @@
+//! Looks for owners: which groups are due, and what was found. A group is due while it was asked for more often than it was
+//! answered, so that a look that something has made old in the meantime does not count as the last one.
+
+use super::groups::{FoundOwner, OwnerExplanation, read_explanation};
+use super::{OwnersFileId, apps};
+use time::Duration;
+use unslide_model::TenantId;
+use unslide_owners_formats::OwnerOutcome;
+use unslide_store::groups::labels::set_labels;
+use unslide_store::sql::{TenantColumn, to_row32};
+use unslide_store::{GroupId, Result, Store, TenantTx};
+
+/// The prefix of the labels of groups.
+pub const LABEL_PREFIX: &str = "owner:";
+/// The label of groups without an owner. No owner has this name.
+pub const NO_OWNER_LABEL: &str = "owner:none";
+/// How long a process looks at the groups that it has claimed. After that another one may.
+const LOOK_LEASE: Duration = Duration::minutes(5);
+/// The pause after the first look that failed. It doubles up to the limit.
+const LOOK_RETRY_BACKOFF: Duration = Duration::seconds(30);
+const LOOK_RETRY_BACKOFF_LIMIT: Duration = Duration::hours(1);
+/// Groups that one step makes due after a change of files.
+const SWEEP_LIMIT: i64 = 1_000;
+
+/// A group that is due.
+#[derive(Clone, Debug)]
+pub struct DueGroup {
+    pub group: GroupId,
+    pub app: String,
+    /// The number of looks that were asked for so far: the look answers these.
+    pub needed: i64,
+    pub failures: i32,
+    /// What the last look has found.
+    pub before: OwnerExplanation,
+}
+
+/// Returns tenants with groups that are due, the longest waiting first.
+pub async fn list_due_tenants(store: &Store, limit: u16) -> Result<Vec<TenantId>> {
+    let rows = sqlx::query_scalar!(
+        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_owners_due($1, $2)"#,
+        store.now(),
+        i32::from(limit)
+    );
+    Ok(rows.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
+}
+
+/// Makes the next groups of an app due whose files or rewrites have changed. Returns true if there is more to do.
+pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let next = sqlx::query!(
+        r#"SELECT app, epoch, swept_to AS "swept_to: GroupId",
+                  coalesce(fence < pg_snapshot_xmin(pg_current_snapshot()), false) AS "is_visible!", fence IS NULL AS "is_new!"
+           FROM owner_apps WHERE tenant = $1 AND swept_epoch < epoch ORDER BY changed_at, app COLLATE "C" LIMIT 1
+           FOR NO KEY UPDATE SKIP LOCKED"#,
+        tenant
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(next) = next else { return Ok(false) };
+    if next.is_new {
+        // Transactions that do not know of the app yet may have created groups: wait for their end.
+        sqlx::query!(
+            "UPDATE owner_apps SET fence = pg_current_xact_id() WHERE tenant = $1 AND app = $2",
+            tenant,
+            next.app
+        )
+        .execute(connection)
+        .await?;
+        return Ok(true);
+    }
+    if !next.is_visible {
+        return Ok(true);
+    }
+    let swept = sqlx::query_scalar!(
+        r#"INSERT INTO group_owners AS o (tenant, group_id, app, needed, next_look_at)
+           SELECT $1, g.id, g.app, 1, $4 FROM groups g
+           WHERE g.tenant = $1 AND g.app = $2 AND ($3::uuid IS NULL OR g.id > $3) ORDER BY g.id LIMIT $5
+           ON CONFLICT (tenant, group_id) DO UPDATE SET needed = o.needed + 1, next_look_at = $4
+           RETURNING group_id AS "group: GroupId""#,
+        tenant,
+        next.app,
+        next.swept_to as Option<GroupId>,
+        now,
+        SWEEP_LIMIT
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let is_end = i64::try_from(swept.len()).unwrap_or(SWEEP_LIMIT) < SWEEP_LIMIT;
+    sqlx::query!(
+        "UPDATE owner_apps SET swept_to = CASE WHEN $4::boolean THEN NULL ELSE $3::uuid END, swept_epoch = CASE WHEN $4 THEN epoch ELSE swept_epoch END
+         WHERE tenant = $1 AND app = $2",
+        tenant,
+        next.app,
+        swept.iter().max().copied() as Option<GroupId>,
+        is_end
+    )
+    .execute(connection)
+    .await?;
+    Ok(!is_end)
+}
+
+/// Claims groups that are due for this process.
+pub async fn claim_groups(tx: &mut TenantTx, limit: u16) -> Result<Vec<DueGroup>> {
+    let (connection, tenant, now) = tx.parts();
+    let rows = sqlx::query!(
+        r#"UPDATE group_owners o SET next_look_at = $3
+           FROM (SELECT group_id FROM group_owners WHERE tenant = $1 AND needed > done AND next_look_at <= $2
+                 ORDER BY next_look_at, group_id LIMIT $4 FOR UPDATE SKIP LOCKED) d
+           WHERE o.tenant = $1 AND o.group_id = d.group_id
+           RETURNING o.group_id AS "group: GroupId", o.app, o.needed, o.failures, o.explanation"#,
+        tenant,
+        now,
+        now + LOOK_LEASE,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|row| DueGroup {
+            group: row.group,
+            app: row.app,
+            needed: row.needed,
+            failures: row.failures,
+            before: read_explanation(row.explanation),
+        })
+        .collect())
+}
+
+/// Stores what a look has found, unless a newer look has ended or the files or rewrites have changed since `app` was read.
+/// Returns true if it is stored.
+pub async fn finish_look(
+    tx: &mut TenantTx,
+    due: &DueGroup,
+    app: &apps::OwnersApp,
+    found: &FoundOwner,
+) -> Result<bool> {
+    let explanation = serde_json::to_value(&found.explanation).unwrap_or_default();
+    let report = found.report;
+    let (connection, tenant, now) = tx.parts();
+    // The group is locked first, as by its deletion.
+    let group = sqlx::query_scalar!(
+        r#"SELECT 1 AS "found!" FROM groups WHERE tenant = $1 AND id = $2 FOR KEY SHARE"#,
+        tenant,
+        due.group as GroupId
+    );
+    if group.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(false);
+    }
+    let stored = sqlx::query!(
+        "UPDATE group_owners SET done = $3, failures = 0, outcome = $5, owners = $6, explanation = $7, file_id = $8,
+             report_id = $9, variant = $10, revision = $11, looked_at = $12
+         WHERE tenant = $1 AND group_id = $2 AND done < $3
+           AND EXISTS (SELECT FROM owner_apps a WHERE a.tenant = $1 AND a.app = group_owners.app AND a.epoch = $4)",
+        tenant,
+        due.group as GroupId,
+        due.needed,
+        app.epoch,
+        found.outcome.as_str(),
+        &found.owners,
+        explanation,
+        found.file as Option<OwnersFileId>,
+        report.map(|(id, ..)| id.uuid()),
+        report.map(|(_, variant, _)| to_row32(variant)),
+        report.map(|(.., revision)| to_row32(revision)),
+        now
+    )
+    .execute(connection)
+    .await?;
+    if stored.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let labels: Vec<String> = match found.outcome {
+        OwnerOutcome::Owned => found.owners.iter().map(|owner| format!("{LABEL_PREFIX}{owner}")).collect(),
+        _ => vec![NO_OWNER_LABEL.to_owned()],
+    };
+    set_labels(tx, due.group, LABEL_PREFIX, &labels).await?;
+    Ok(true)
+}
+
+/// Records a look that failed. The group stays due, after a pause.
+pub async fn record_failed_look(tx: &mut TenantTx, due: &DueGroup) -> Result<()> {
+    let doublings = u32::try_from(due.failures).unwrap_or(0).min(7);
+    let pause = (LOOK_RETRY_BACKOFF * 2_i32.pow(doublings)).min(LOOK_RETRY_BACKOFF_LIMIT);
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE group_owners SET failures = failures + 1, next_look_at = $4
+         WHERE tenant = $1 AND group_id = $2 AND done < $3 AND needed = $3",
+        tenant,
+        due.group as GroupId,
+        due.needed,
+        now + pause
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
