@@ -1,7 +1,6 @@
 //! A CODEOWNERS file: its lines, and those that decide for a path.
 
 use crate::pattern::{PathPattern, PathSegments};
-use crate::{github, gitlab};
 use serde::{Deserialize, Serialize};
 use unslide_model::words;
 use utoipa::ToSchema;
@@ -9,7 +8,7 @@ use utoipa::ToSchema;
 /// The most bytes of a file: GitHub does not load a larger one.
 pub const MAX_OWNERS_BYTES: usize = 3_000_000;
 /// The most lines with a pattern.
-const MAX_RULES: usize = 50_000;
+pub(crate) const MAX_RULES: usize = 50_000;
 /// The most bytes of a line. The rest of a longer one is never read.
 const MAX_LINE_BYTES: usize = 8_192;
 /// The most bytes of an owner.
@@ -92,30 +91,6 @@ pub(crate) struct OwnerRule {
 }
 
 impl OwnersFile {
-    /// Reads a file by the rules of its dialect.
-    ///
-    /// # Errors
-    /// Returns [`OwnersFileError`] if it is too large or no text. Lines that are wrong are [`OwnersFile::problems`].
-    pub fn parse(bytes: &[u8], dialect: OwnersDialect) -> Result<OwnersFile, OwnersFileError> {
-        if bytes.len() > MAX_OWNERS_BYTES {
-            return Err(OwnersFileError::TooLarge(bytes.len()));
-        }
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            OwnersFileError::NotText(before.iter().filter(|byte| **byte == b'\n').count() + 1)
-        })?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut file = match dialect {
-            OwnersDialect::GitHub => github::parse_text(text),
-            OwnersDialect::GitLab => gitlab::parse_text(text),
-        };
-        if file.count_rules() > MAX_RULES {
-            return Err(OwnersFileError::TooManyRules);
-        }
-        file.problems.sort_by_key(|problem| problem.line);
-        Ok(file)
-    }
-
     /// Returns the number of lines with a pattern.
     #[must_use]
     pub fn count_rules(&self) -> usize {

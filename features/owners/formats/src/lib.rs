@@ -8,6 +8,7 @@
 mod file;
 mod github;
 mod gitlab;
+mod parse;
 mod paths;
 mod pattern;
 mod resolve;

@@ -26,7 +26,7 @@ const TEXT_CHARS: usize = 1_000;
 struct OldLook;
 
 /// What looks of one tenant share.
-pub struct Batch<'s> {
+pub struct LookBatch<'s> {
     symbolication: &'s Symbolication,
     tenant: &'s TenantId,
     rules: Arc<GroupingRules>,
@@ -34,7 +34,7 @@ pub struct Batch<'s> {
     files: Vec<(OwnersFileId, Arc<OwnersFile>)>,
 }
 
-impl<'s> Batch<'s> {
+impl<'s> LookBatch<'s> {
     /// Reads what all looks need, in the transaction that claims their groups.
     ///
     /// # Errors
@@ -43,10 +43,16 @@ impl<'s> Batch<'s> {
         symbolication: &'s Symbolication,
         tenant: &'s TenantId,
         tx: &mut TenantTx,
-    ) -> Result<Batch<'s>, Problem> {
+    ) -> Result<LookBatch<'s>, Problem> {
         let rules = rules::get(tx).await?;
         let rules = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
-        Ok(Batch { symbolication, tenant, rules: Arc::new(rules), apps: BTreeMap::new(), files: Vec::new() })
+        Ok(LookBatch {
+            symbolication,
+            tenant,
+            rules: Arc::new(rules),
+            apps: BTreeMap::new(),
+            files: Vec::new(),
+        })
     }
 
     /// Looks for the owner of a group, and stores what it finds.

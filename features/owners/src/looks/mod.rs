@@ -6,7 +6,7 @@
 mod batch;
 mod cause;
 
-use batch::Batch;
+use batch::LookBatch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl OwnerSearch {
             tx.rollback();
             return Ok(false);
         }
-        let mut batch = Batch::read(&self.symbolication, tenant, &mut tx).await?;
+        let mut batch = LookBatch::read(&self.symbolication, tenant, &mut tx).await?;
         tx.commit().await?;
         for one in due {
             let outcome = match batch.look_at(&one).await {

@@ -26,7 +26,7 @@ pub struct OwnerPaths {
     pub paths: Vec<PathRewrite>,
 }
 
-problems!(Failures: InvalidBody, InvalidParameter);
+problems!(Failures: InvalidBody, InvalidParameter, IncompleteBody, BodyTimeout, TooLarge);
 
 /// Set the path rewrites of an app
 ///

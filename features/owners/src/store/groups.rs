@@ -1,5 +1,6 @@
 //! The owner of a group, as the last look has found it.
 
+use super::files::OwnersFileId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -7,8 +8,6 @@ use unslide_model::ReportId;
 use unslide_owners_formats::{DecidingLine, OwnerOutcome, PathRewrite};
 use unslide_store::{GroupId, Result, TenantTx};
 use utoipa::ToSchema;
-
-use super::OwnersFileId;
 
 /// What decided about the owner of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

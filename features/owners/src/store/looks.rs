@@ -1,8 +1,9 @@
 //! Looks for owners: which groups are due, and what was found. A group is due while it was asked for more often than it was
 //! answered, so that a look that something has made old in the meantime does not count as the last one.
 
+use super::apps::OwnersApp;
+use super::files::OwnersFileId;
 use super::groups::{FoundOwner, OwnerExplanation, read_explanation};
-use super::{OwnersFileId, apps};
 use time::Duration;
 use unslide_model::TenantId;
 use unslide_owners_formats::OwnerOutcome;
@@ -132,7 +133,7 @@ pub async fn claim_groups(tx: &mut TenantTx, limit: u16) -> Result<Vec<DueGroup>
 pub async fn finish_look(
     tx: &mut TenantTx,
     due: &DueGroup,
-    app: &apps::OwnersApp,
+    app: &OwnersApp,
     found: &FoundOwner,
 ) -> Result<bool> {
     let explanation = serde_json::to_value(&found.explanation).unwrap_or_default();

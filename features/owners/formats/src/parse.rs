@@ -1,0 +1,30 @@
+//! Reads a file of owners from its bytes.
+
+use crate::file::{MAX_OWNERS_BYTES, MAX_RULES, OwnersDialect, OwnersFile, OwnersFileError};
+use crate::{github, gitlab};
+
+impl OwnersFile {
+    /// Reads a file by the rules of its dialect.
+    ///
+    /// # Errors
+    /// Returns [`OwnersFileError`] if it is too large or no text. Lines that are wrong are [`OwnersFile::problems`].
+    pub fn parse(bytes: &[u8], dialect: OwnersDialect) -> Result<OwnersFile, OwnersFileError> {
+        if bytes.len() > MAX_OWNERS_BYTES {
+            return Err(OwnersFileError::TooLarge(bytes.len()));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            OwnersFileError::NotText(before.iter().filter(|byte| **byte == b'\n').count() + 1)
+        })?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut file = match dialect {
+            OwnersDialect::GitHub => github::parse_text(text),
+            OwnersDialect::GitLab => gitlab::parse_text(text),
+        };
+        if file.count_rules() > MAX_RULES {
+            return Err(OwnersFileError::TooManyRules);
+        }
+        file.problems.sort_by_key(|problem| problem.line);
+        Ok(file)
+    }
+}
