@@ -35,6 +35,8 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(180);
 /// Reports of a request, and requests of a turn.
 const BATCH_LIMIT: u16 = 50;
 const BATCHES_LIMIT: usize = 20;
+/// Reads of a report whose body is moved or revised at the same time.
+const BODY_READS: usize = 3;
 /// The pause after a request that failed, which doubles up to the longest.
 const FIRST_RETRY_INTERVAL: time::Duration = time::Duration::seconds(5);
 const RETRY_INTERVAL_MAX: time::Duration = time::Duration::minutes(5);
@@ -191,36 +193,41 @@ impl ReportSender {
         Ok(CollectorRequest { url: Secret::new(target.url.as_str()), headers })
     }
 
-    /// Returns the record of a report as it is stored now. None if it is gone, or is no crash.
+    /// Returns the record of a report as it is stored now. None if it is gone, is no crash, or its body is lost: that one would keep all
+    /// others waiting.
     async fn read_record(
         &self,
         tenant: &TenantId,
         entry: &OutboxEntry,
     ) -> std::result::Result<Option<ResourceLogs>, TurnFailure> {
-        let mut tx = self.symbolication.storage.tenant(tenant).await?;
-        let Some(found) = find_report(&mut tx, entry.report, entry.variant).await? else {
-            tx.rollback();
-            return Ok(None);
-        };
-        if found.listed.told_by.is_none() {
-            tx.rollback();
-            return Ok(None);
-        }
-        let body = match stored_body::read_body(&self.symbolication, tenant, tx, &found).await {
-            Ok(body) => body,
-            // It was moved or revised at this moment: the next turn reads it.
-            Err(StoredBodyError::Lost(lost)) => {
-                return Err(TurnFailure::Service(Problem::unavailable(lost, 5)));
+        for _ in 0..BODY_READS {
+            let mut tx = self.symbolication.storage.tenant(tenant).await?;
+            let found = find_report(&mut tx, entry.report, entry.variant).await?;
+            let Some(found) = found.filter(|found| found.listed.told_by.is_some()) else {
+                tx.rollback();
+                return Ok(None);
+            };
+            let body = match stored_body::read_body(&self.symbolication, tenant, tx, &found).await {
+                Ok(body) => body,
+                // It may have been moved or revised at this moment.
+                Err(StoredBodyError::Lost(_)) => continue,
+                Err(StoredBodyError::Problem(problem)) => return Err(TurnFailure::Service(problem)),
+            };
+            let (listed, url) = (found.listed, self.otlp.public_url.clone());
+            let work = move || {
+                let report = stored_body::read_report(&body.json)?;
+                Ok::<_, Problem>(build_record(&listed, &report, &url))
+            };
+            let built = self.symbolication.capacity.cpu.run_for(tenant, work).await?;
+            match built {
+                Ok(record) => return Ok(Some(record)),
+                Err(_) => break,
             }
-            Err(StoredBodyError::Problem(problem)) => return Err(TurnFailure::Service(problem)),
-        };
-        let (listed, url) = (found.listed, self.otlp.public_url.clone());
-        let work = move || {
-            let report = stored_body::read_report(&body.json)?;
-            Ok::<_, Problem>(build_record(&listed, &report, &url))
-        };
-        let record = self.symbolication.capacity.cpu.run_for(tenant, work).await??;
-        Ok(Some(record))
+        }
+        self.otlp.outcomes.add("export_refused", 1);
+        let report = entry.report;
+        tracing::warn!(%tenant, %report, "a stored report has no body that can be read: it is not exported over OTLP");
+        Ok(None)
     }
 
     /// Sends records in one request. A request that the collector refuses as a whole is sent in halves, so that one record that it
