@@ -44,7 +44,7 @@ The key of the API needs the scope tenant:admin.
 
 Examples:
   unslide tracker set main --kind github --project example/shop --token-file token.txt
-  unslide tracker set jira --kind jira_cloud --url https://example.atlassian.net --project SHOP --account robin@example.com --token-file token.txt
+  unslide tracker set jira --kind jira_cloud --tracker-url https://example.atlassian.net --project SHOP --account robin@example.com --token-file token.txt
   unslide tracker test main"
 )]
 struct TrackerArguments {
@@ -97,7 +97,7 @@ struct TrackerSetArguments {
     kind: String,
     /// Address of its API; not needed for GitHub, GitLab.com and Linear
     #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    tracker_url: Option<String>,
     /// Repository (owner/name), path of a project, key of a project, or id of a team
     #[arg(long)]
     project: String,
@@ -243,7 +243,7 @@ fn ticket_path(group: &str) -> String {
 async fn set_tracker(arguments: &TrackerSetArguments) -> Outcome {
     let mut body = json!({
         "name": arguments.name,
-        "kind": arguments.kind, "url": arguments.url, "project": arguments.project, "account": arguments.account,
+        "kind": arguments.kind, "url": arguments.tracker_url, "project": arguments.project, "account": arguments.account,
         "issue_type": arguments.issue_type, "labels": arguments.labels, "rule_reports": arguments.rule_reports,
         "rule_app": arguments.rule_app, "force": arguments.force,
     });
@@ -342,4 +342,30 @@ fn print_ticket(found: &Value, as_json: bool) -> Outcome {
         }
     }
     Ok(Exit::Ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_each_command_go_together() {
+        for mut command in [TrackerArguments::command(), TicketArguments::command()] {
+            command.build();
+        }
+        let tracker = [
+            "tracker",
+            "set",
+            "main",
+            "--kind",
+            "jira_cloud",
+            "--tracker-url",
+            "https://example.com",
+            "--project",
+            "SHOP",
+        ];
+        assert!(TrackerArguments::command().try_get_matches_from(tracker).is_ok());
+        let ticket = ["ticket", "link", "SHOP-1A2B", "17", "--tracker", "main"];
+        assert!(TicketArguments::command().try_get_matches_from(ticket).is_ok());
+    }
 }
