@@ -112,6 +112,8 @@ def upgrade(month):
     """The older program with which all began is replaced by this one, service by service, while reports come. Its migrations come first."""
     product = month.product
     product.program, product.next_program = product.install(product.next_program, "unslide-next"), None
+    # The newer program may have more topics.
+    product.make_kafka_users(product.login)
     rolling_update(month)
 
 

@@ -180,6 +180,13 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
         match result {
             Ok(name) => results.push((name, Created::New)),
             Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => results.push((name, Created::Existing)),
+            Err((name, RDKafkaErrorCode::TopicAuthorizationFailed)) => {
+                return Err(StreamError::Topics(vec![format!(
+                    "{name}: it does not exist, and {} may not create it: grant the rights of this release \
+                     (`unslide migrate --acls` prints the commands)",
+                    settings.describe_login(),
+                )]));
+            }
             Err((name, code)) => {
                 let source = rdkafka::error::KafkaError::AdminOp(code);
                 return Err(StreamError::from_kafka(format!("creating the topic {name}"), source));
@@ -278,6 +285,17 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 /// # Errors
 /// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] if Kafka does not answer.
 pub async fn verify_topics(settings: &Settings) -> Result<(), StreamError> {
+    verify_topics_where(settings, |_| true).await
+}
+
+/// Does the same as [`verify_topics`] for the topics that `is_checked` returns true for.
+///
+/// # Errors
+/// Those of [`verify_topics`].
+pub async fn verify_topics_where(
+    settings: &Settings,
+    is_checked: impl Fn(&str) -> bool,
+) -> Result<(), StreamError> {
     let client = create_client(settings)?;
     let mut specs = list_specs(settings);
     if settings.tenant_topics {
@@ -288,6 +306,7 @@ pub async fn verify_topics(settings: &Settings) -> Result<(), StreamError> {
         let of_tenants = tenants.iter().flat_map(|tenant| tenant_specs(settings, tenant));
         specs.extend(of_tenants.filter(|spec| topics.contains(&spec.name)));
     }
+    specs.retain(|spec| is_checked(&spec.name));
     let problems = list_missing(&client, &specs).await?;
     if !problems.is_empty() {
         return Err(StreamError::Topics(problems));

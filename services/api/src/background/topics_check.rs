@@ -1,6 +1,6 @@
 //! Checks that the topics have the settings that the service needs, from its start until they do. Other
-//! services don't start without them. The api still answers uploads and queries, and refuses records for a
-//! wrong topic, which would be lost there.
+//! services don't start without them. The api still answers uploads and queries, and refuses records if a topic
+//! that it writes is wrong: they would be lost there.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -19,7 +19,9 @@ pub struct TopicsCheck(Arc<Mutex<Found>>);
 enum Found {
     /// The topics could not be checked.
     Unknown(String),
-    /// They are missing, or have settings that would lose records.
+    /// One that the api only reads is missing or wrong.
+    WrongToRead(String),
+    /// One that the api writes is missing, or has settings that would lose records.
     Wrong(String),
     Good,
 }
@@ -38,11 +40,7 @@ impl TopicsCheck {
             loop {
                 let found = tokio::select! {
                     () = stop.cancelled() => return,
-                    verified = admin::verify_topics(&settings) => match verified {
-                        Ok(()) => Found::Good,
-                        Err(error @ StreamError::Topics(_)) => Found::Wrong(error.to_string()),
-                        Err(error) => Found::Unknown(error.to_string()),
-                    },
+                    found = check_topics(&settings) => found,
                 };
                 noting.record_outcome(found.clone());
                 if found == Found::Good {
@@ -59,7 +57,7 @@ impl TopicsCheck {
 
     fn record_outcome(&self, found: Found) {
         let mut last = self.0.lock();
-        if let Found::Unknown(problem) | Found::Wrong(problem) = &found
+        if let Found::Unknown(problem) | Found::WrongToRead(problem) | Found::Wrong(problem) = &found
             && *last != found
         {
             tracing::warn!(error = problem, "the topics are not as the service needs them");
@@ -74,7 +72,9 @@ impl TopicsCheck {
     pub fn last_outcome(&self) -> Result<(), String> {
         match &*self.0.lock() {
             Found::Good => Ok(()),
-            Found::Unknown(problem) | Found::Wrong(problem) => Err(problem.clone()),
+            Found::Unknown(problem) | Found::WrongToRead(problem) | Found::Wrong(problem) => {
+                Err(problem.clone())
+            }
         }
     }
 
@@ -82,5 +82,28 @@ impl TopicsCheck {
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         matches!(&*self.0.lock(), Found::Wrong(_))
+    }
+}
+
+async fn check_topics(settings: &Settings) -> Found {
+    let problem = match admin::verify_topics(settings).await {
+        Ok(()) => return Found::Good,
+        Err(error @ StreamError::Topics(_)) => error.to_string(),
+        Err(error) => return Found::Unknown(error.to_string()),
+    };
+    let names = settings.topic_names();
+    let written = [
+        &names.input,
+        &names.sessions,
+        &names.metrics,
+        &names.alerts,
+        &names.ingest_overflow,
+        &names.resymbolicate,
+    ];
+    // A topic that a newer release reads does not keep apps from sending while an update goes on.
+    match admin::verify_topics_where(settings, |topic| written.iter().any(|name| *name == topic)).await {
+        Ok(()) => Found::WrongToRead(problem),
+        Err(StreamError::Topics(_)) => Found::Wrong(problem),
+        Err(error) => Found::Unknown(error.to_string()),
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::world::{World, slow_body};
 use prometheus::{Encoder, TextEncoder};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
 use reqwest::Method;
 use std::time::Duration;
 use unslide_runtime::health::Readiness;
@@ -233,6 +236,37 @@ async fn nothing_is_sent_to_wrong_topics_and_it_is_said_what_is_wrong_with_them(
     let key = world.create_master_key("acme").await;
     world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect_status(202);
     world.post("/v1/reports", &key, b"{}".to_vec()).await.expect_problem(503, "unavailable");
+    admin::create_topics(&kafka).await.unwrap();
+    until_ready(&world).await;
+    world.stop().await;
+    admin::delete_topics(&kafka).await.unwrap();
+}
+
+/// A newer program may need more topics: until they are made, apps go on sending.
+#[tokio::test]
+async fn a_missing_topic_that_the_api_does_not_write_refuses_no_report() {
+    let prefix = format!("{}.", servers::unique("older"));
+    let mut kafka = None;
+    let other = World::configured(|config| kafka = Some(config.kafka.clone())).await;
+    other.stop().await;
+    let mut kafka = kafka.unwrap();
+    kafka.topic_prefix.clone_from(&prefix);
+    let missing = kafka.topic_names().used_symbols;
+    admin::create_topics(&kafka).await.unwrap();
+    let client: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    client.delete_topics(&[&missing], &AdminOptions::new()).await.unwrap();
+    let world = World::configured(|config| config.kafka.topic_prefix.clone_from(&prefix)).await;
+    let is_told = async || {
+        let reason = world.host.health.ask_now().await.probes["topics"].reason.clone();
+        reason.is_some_and(|text| text.contains(&format!("{missing}: does not exist")))
+    };
+    while !is_told().await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let key = world.create_master_key("acme").await;
+    let answer = world.post("/v1/reports", &key, b"{}".to_vec()).await;
+    assert_ne!(answer.status, 503, "{}", answer.text);
     admin::create_topics(&kafka).await.unwrap();
     until_ready(&world).await;
     world.stop().await;
