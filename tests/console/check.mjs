@@ -382,7 +382,7 @@ async function groupsOfOneApp(page) {
 async function work(page) {
   await page.goto(`${base}/console/alerts`);
   await page.getByLabel("Name").fill("new bugs");
-  await page.getByLabel("Condition").selectOption("new_group");
+  await page.locator("select[name=condition]").selectOption("new_group");
   await page.getByLabel(/^Receiver/).selectOption("slack");
   await page.getByLabel("Address").fill("https://hooks.example.com/services/secret");
   await page.getByRole("button", { name: "Create rule" }).click();
