@@ -320,6 +320,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_tickets_due", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
+    ("unslide_owners_due", "the api looks for the owners of groups of all tenants: slugs only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
