@@ -16,7 +16,7 @@ CREATE TABLE owner_apps (
     PRIMARY KEY (tenant, app)
 );
 SELECT unslide_protect('owner_apps', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
-CREATE INDEX owner_apps_swept ON owner_apps (changed_at) WHERE swept_epoch < epoch;
+CREATE INDEX owner_apps_swept ON owner_apps (tenant, changed_at) WHERE swept_epoch < epoch;
 
 CREATE TABLE owner_files (
     id          uuid PRIMARY KEY,
@@ -65,22 +65,20 @@ CREATE TABLE group_owners (
     FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE,
     FOREIGN KEY (tenant, app) REFERENCES owner_apps (tenant, app) ON DELETE CASCADE
 );
-CREATE INDEX group_owners_due ON group_owners (next_look_at) WHERE needed > done;
+CREATE INDEX group_owners_due ON group_owners (tenant, next_look_at, group_id) WHERE needed > done;
 CREATE INDEX group_owners_report ON group_owners (tenant, report_id) WHERE report_id IS NOT NULL;
 CREATE INDEX group_owners_app ON group_owners (tenant, app, outcome);
 SELECT unslide_protect('group_owners', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- The tenants with groups whose owner is to be looked for, the longest waiting first.
-CREATE FUNCTION unslide_owners_due(at timestamptz, how_many integer) RETURNS TABLE (tenant text)
+-- The tenants with groups whose owner is to be looked for, from the one after `after` on. One tenant's backlog costs the others nothing.
+CREATE FUNCTION unslide_owners_due(at timestamptz, after text, how_many integer) RETURNS TABLE (tenant text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    SELECT d.tenant FROM (
-        SELECT a.tenant, a.changed_at AS since FROM owner_apps a WHERE a.swept_epoch < a.epoch
-        UNION ALL
-        SELECT o.tenant, o.next_look_at FROM (SELECT g.tenant, g.next_look_at FROM group_owners g
-            WHERE g.needed > g.done AND g.next_look_at <= at ORDER BY g.next_look_at LIMIT 10000) o
-    ) d JOIN tenants t ON t.slug = d.tenant
-    WHERE t.state = 'active' GROUP BY d.tenant ORDER BY min(d.since) LIMIT how_many
+    SELECT t.slug FROM tenants t
+    WHERE t.state = 'active' AND t.slug IN (SELECT a.tenant FROM owner_apps a)
+      AND (EXISTS (SELECT FROM owner_apps a WHERE a.tenant = t.slug AND a.swept_epoch < a.epoch)
+           OR EXISTS (SELECT FROM group_owners g WHERE g.tenant = t.slug AND g.needed > g.done AND g.next_look_at <= at))
+    ORDER BY t.slug <= after, t.slug LIMIT how_many
 $$;
 REVOKE ALL ON FUNCTION unslide_owners_due FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unslide_owners_due TO unslide_service;

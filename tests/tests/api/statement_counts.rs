@@ -294,6 +294,11 @@ impl Subject {
                 world.send(set).await.expect_status(200);
                 path = "/v1/trackers/removed".to_owned();
             }
+            "delete_owners" => {
+                let file =
+                    world.post("/v1/owners?app=com.acme.doomed", key, "* @acme/all").await.expect_status(200);
+                path = format!("/v1/owners/{}", file["id"].as_str().unwrap());
+            }
             "delete_alert_rule" => {
                 let (rule, _) = alerts::rule_with_message(world, "acme").await;
                 path = format!("/v1/alert-rules/{rule}");

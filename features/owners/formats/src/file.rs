@@ -9,6 +9,10 @@ use utoipa::ToSchema;
 pub const MAX_OWNERS_BYTES: usize = 3_000_000;
 /// The most lines with a pattern.
 pub(crate) const MAX_RULES: usize = 50_000;
+/// The most lines of a file, comments included.
+pub(crate) const MAX_LINES: usize = 100_000;
+/// The most headings of a file.
+pub(crate) const MAX_HEADINGS: usize = 1_000;
 /// The most bytes of a line. The rest of a longer one is never read.
 const MAX_LINE_BYTES: usize = 8_192;
 /// The most bytes of an owner.
@@ -34,8 +38,10 @@ pub enum OwnersFileError {
     #[error("line {0} is not UTF-8")]
     NotText(usize),
     /// It has too many lines.
-    #[error("the file has more than {MAX_RULES} lines with a pattern")]
-    TooManyRules,
+    #[error(
+        "the file has more than {MAX_LINES} lines, {MAX_RULES} with a pattern, or {MAX_HEADINGS} headings of sections"
+    )]
+    TooManyLines,
 }
 
 /// A line that is skipped or that is not read as it was meant.
@@ -160,6 +166,7 @@ pub(crate) fn is_mail_address(owner: &str) -> bool {
     let is_domain = |one: char| one.is_alphanumeric() || matches!(one, '.' | '-');
     owner.len() <= MAX_OWNER_BYTES
         && !name.is_empty()
+        && !name.contains(char::is_control)
         && domain.contains('.')
         && domain.chars().all(is_domain)
 }

@@ -7,6 +7,7 @@ use crate::file::{
     split_pattern,
 };
 use crate::pattern::{PathPattern, PatternSegment, WildToken};
+use crate::resolve::MAX_OWNERS;
 
 pub(crate) fn parse_text(text: &str) -> OwnersFile {
     let mut file = OwnersFile::default();
@@ -35,7 +36,7 @@ fn parse_line(number: u32, line: &str) -> Result<OwnerRule, String> {
         if !is_owner(owner) {
             return Err(format!("{owner:?} is no user, team or mail address"));
         }
-        if !owners.iter().any(|known| known == owner) {
+        if owners.len() < MAX_OWNERS && !owners.iter().any(|known| known == owner) {
             owners.push(owner.to_owned());
         }
     }

@@ -8,6 +8,7 @@ use crate::file::{
     split_pattern,
 };
 use crate::pattern::{CharClass, PathPattern, PatternSegment, WildToken};
+use crate::resolve::MAX_OWNERS;
 
 /// Owners by their role in the project.
 const ROLES: [&str; 6] =
@@ -98,7 +99,7 @@ fn read_owners(text: &str, report: &mut impl FnMut(String)) -> Vec<String> {
         };
         if !is_owner {
             report(format!("{word:?} is no user, group, role or mail address; GitLab ignores it"));
-        } else if !owners.iter().any(|known| known == word) {
+        } else if owners.len() < MAX_OWNERS && !owners.iter().any(|known| known == word) {
             owners.push(word.to_owned());
         }
     }

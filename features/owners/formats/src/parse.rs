@@ -1,6 +1,8 @@
 //! Reads a file of owners from its bytes.
 
-use crate::file::{MAX_OWNERS_BYTES, MAX_RULES, OwnersDialect, OwnersFile, OwnersFileError};
+use crate::file::{
+    MAX_HEADINGS, MAX_LINES, MAX_OWNERS_BYTES, MAX_RULES, OwnersDialect, OwnersFile, OwnersFileError,
+};
 use crate::{github, gitlab};
 
 impl OwnersFile {
@@ -17,12 +19,17 @@ impl OwnersFile {
             OwnersFileError::NotText(before.iter().filter(|byte| **byte == b'\n').count() + 1)
         })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // Before they are read: a rule takes many times the bytes of its line.
+        let is_heading = |line: &&str| line.trim_start().starts_with(['[', '^']);
+        if text.lines().count() > MAX_LINES || text.lines().filter(is_heading).count() > MAX_HEADINGS {
+            return Err(OwnersFileError::TooManyLines);
+        }
         let mut file = match dialect {
             OwnersDialect::GitHub => github::parse_text(text),
             OwnersDialect::GitLab => gitlab::parse_text(text),
         };
         if file.count_rules() > MAX_RULES {
-            return Err(OwnersFileError::TooManyRules);
+            return Err(OwnersFileError::TooManyLines);
         }
         file.problems.sort_by_key(|problem| problem.line);
         Ok(file)

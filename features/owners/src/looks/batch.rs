@@ -161,7 +161,11 @@ fn explain_cause(cause: &GroupCause) -> OwnerExplanation {
         frame: cause.blamed.as_ref().map(|blamed| blamed.frame),
         function: cause.blamed.as_ref().map(|blamed| cut(&blamed.function)),
         // A path that was cut would have another owner: the report has none that is as long as that.
-        path: cause.blamed.as_ref().and_then(|blamed| blamed.path.clone()),
+        path: cause
+            .blamed
+            .as_ref()
+            .and_then(|blamed| blamed.path.clone())
+            .filter(|path| !path.contains('\0')),
         ..OwnerExplanation::default()
     }
 }

@@ -45,6 +45,7 @@ impl OwnerSearch {
         let search = Arc::new(self);
         tokio::spawn(async move {
             let (mut looks, mut tenants) = (JoinSet::new(), BTreeSet::new());
+            let mut last = String::new();
             while tokio::time::timeout(LOOK_INTERVAL, stop.cancelled()).await.is_err() {
                 while let Some(ended) = looks.try_join_next() {
                     match ended {
@@ -53,10 +54,12 @@ impl OwnerSearch {
                         Err(_) => tenants.clear(),
                     }
                 }
-                match store::list_due_tenants(&search.symbolication.storage.store, TENANTS_LIMIT).await {
+                match store::list_due_tenants(&search.symbolication.storage.store, &last, TENANTS_LIMIT).await
+                {
                     Ok(due) => {
                         for tenant in due {
                             if looks.len() < CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {
+                                tenant.as_str().clone_into(&mut last);
                                 looks.spawn(search.clone().look_for(tenant));
                             }
                         }

@@ -35,11 +35,13 @@ pub struct DueGroup {
     pub before: OwnerExplanation,
 }
 
-/// Returns tenants with groups that are due, the longest waiting first.
-pub async fn list_due_tenants(store: &Store, limit: u16) -> Result<Vec<TenantId>> {
+/// Returns tenants with groups that are due, by name from the one after `after` on, so that each has its turn however much
+/// another one has to do.
+pub async fn list_due_tenants(store: &Store, after: &str, limit: u16) -> Result<Vec<TenantId>> {
     let rows = sqlx::query_scalar!(
-        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_owners_due($1, $2)"#,
+        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_owners_due($1, $2, $3)"#,
         store.now(),
+        after,
         i32::from(limit)
     );
     Ok(rows.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
@@ -72,10 +74,13 @@ pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
     if !next.is_visible {
         return Ok(true);
     }
+    // Groups are locked before their rows here, as whoever deletes a group does.
     let swept = sqlx::query_scalar!(
         r#"INSERT INTO group_owners AS o (tenant, group_id, app, needed, next_look_at)
-           SELECT $1, g.id, g.app, 1, $4 FROM groups g
-           WHERE g.tenant = $1 AND g.app = $2 AND ($3::uuid IS NULL OR g.id > $3) ORDER BY g.id LIMIT $5
+           SELECT $1, g.id, g.app, 1, $4
+           FROM (SELECT id, app FROM groups WHERE tenant = $1 AND app = $2
+                   AND id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
+                 ORDER BY id LIMIT $5 FOR KEY SHARE) g
            ON CONFLICT (tenant, group_id) DO UPDATE SET needed = o.needed + 1, next_look_at = $4
            RETURNING group_id AS "group: GroupId""#,
         tenant,

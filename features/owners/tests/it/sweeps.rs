@@ -95,13 +95,13 @@ async fn a_failed_look_pauses_and_the_lease_of_a_dead_process_ends() {
     let database = TestDatabase::new(&[OWNERS_HOOK]).await;
     upload(&database, "* @a\n").await;
     database.store(&[arrival(1), arrival(2)]).await;
-    assert_eq!(list_due_tenants(&database.store, 5).await.unwrap(), [acme()]);
+    assert_eq!(list_due_tenants(&database.store, "", 5).await.unwrap(), [acme()]);
     let due = claim(&database).await;
     assert_eq!(due.len(), 2);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     record_failed_look(&mut tx, &due[0]).await.unwrap();
     tx.commit().await.unwrap();
-    assert!(list_due_tenants(&database.store, 5).await.unwrap().is_empty());
+    assert!(list_due_tenants(&database.store, "", 5).await.unwrap().is_empty());
     database.wait(time::Duration::seconds(31));
     let again = claim(&database).await;
     assert_eq!((again.len(), again[0].failures), (1, 1));

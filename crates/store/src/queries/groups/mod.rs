@@ -315,7 +315,7 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
     }
     if let Some(label) = &filter.label {
         query.push(
-            " AND g.id IN (SELECT l.group_id FROM group_labels l WHERE l.tenant = g.tenant AND l.label = ",
+            " AND EXISTS (SELECT FROM group_labels l WHERE l.tenant = g.tenant AND l.group_id = g.id AND l.label = ",
         );
         query.push_bind(label.replace('\0', "")).push(")");
     }
