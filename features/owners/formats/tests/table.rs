@@ -396,7 +396,13 @@ fn a_file_that_is_too_large_or_no_text_is_refused() {
     };
     assert!(parse(&vec![b'#'; 3_000_001]).unwrap_err().contains("3000001 bytes"));
     assert_eq!(parse(b"/a @a\n/b\xff @b\n").unwrap_err(), "line 2 is not UTF-8");
-    assert!(parse("/a @a\n".repeat(50_001).as_bytes()).unwrap_err().contains("50000 lines"));
+    for (line, count) in [("/a @a\n", 50_001), ("# a\n", 100_001), ("[A]\n", 1_001)] {
+        let refused = parse(line.repeat(count).as_bytes()).unwrap_err();
+        assert!(
+            refused.starts_with("the file has more than 100000 lines, 50000 with a pattern"),
+            "{refused}"
+        );
+    }
     assert_eq!(parse(&[b"\xef\xbb\xbf/a @a\n".as_slice(), &vec![b'#'; 2_000_000]].concat()), Ok(1));
     assert_eq!(parse(format!("/a @a\n/{} @b\n", "b".repeat(9_000)).as_bytes()), Ok(1));
 }

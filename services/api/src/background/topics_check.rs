@@ -92,16 +92,21 @@ async fn check_topics(settings: &Settings) -> Found {
         Err(error) => return Found::Unknown(error.to_string()),
     };
     let names = settings.topic_names();
-    let written = [
-        &names.input,
-        &names.sessions,
-        &names.metrics,
-        &names.alerts,
-        &names.ingest_overflow,
-        &names.resymbolicate,
+    let of_others = [
+        &names.output,
+        &names.retry_1s,
+        &names.retry_10s,
+        &names.retry_1m,
+        &names.retry_10m,
+        &names.overflow,
+        &names.dead_letter,
+        &names.ledger,
+        &names.symbol_events,
+        &names.tenant_config,
+        &names.used_symbols,
     ];
-    // A topic that a newer release reads does not keep apps from sending while an update goes on.
-    match admin::verify_topics_where(settings, |topic| written.iter().any(|name| *name == topic)).await {
+    // A topic that only other services write does not keep apps from sending while an update goes on.
+    match admin::verify_topics_where(settings, |topic| !of_others.iter().any(|name| *name == topic)).await {
         Ok(()) => Found::WrongToRead(problem),
         Err(StreamError::Topics(_)) => Found::Wrong(problem),
         Err(error) => Found::Unknown(error.to_string()),

@@ -72,7 +72,7 @@ async fn empty(database: &mut PgConnection) {
     let statements = format!(
         "SELECT unslide_partitions_ensure(current_date - {DAYS} - 2, current_date + 1);
          TRUNCATE reports, report_keys, report_bodies, waits, app_days, groups, group_days, group_breakdowns, \
-             group_deltas, group_activity, group_labels, group_moves, group_redirects, group_terms, wanted_images;
+             group_deltas, group_activity, group_moves, group_redirects, group_terms, wanted_images CASCADE;
          DO $$ DECLARE child regclass; BEGIN
              FOR child IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'reports'::regclass LOOP
                  EXECUTE 'DROP TABLE ' || child;
