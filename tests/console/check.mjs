@@ -442,7 +442,7 @@ async function triage(page) {
   await page.locator(".tick input").first().check();
   await submit(page, "Reopen");
   await page.goto(base + group);
-  await page.getByText("Link a ticket…").click();
+  await page.getByText("Link a ticket…", { exact: true }).click();
   await page.getByLabel("Address", { exact: true }).fill("ftp://tickets.example.com/1");
   await page.getByRole("button", { name: "Link" }).click();
   await page.getByRole("alert").filter({ hasText: "ticket_url" }).waitFor();

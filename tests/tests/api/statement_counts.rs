@@ -12,6 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 use unslide_model::{ContentHash, DebugId, Owner, Scope};
 use unslide_store::dead_letters::DeadLetterId;
 use unslide_store::{UploadId, Uuid};
@@ -308,6 +309,15 @@ impl Subject {
         Case { path, body, foreign: Foreign::NotFound }
     }
 
+    /// Waits until the owners of all groups were looked for, which is done beside requests.
+    async fn wait_for_looks(&self) {
+        let due = "SELECT (EXISTS (SELECT FROM owner_apps WHERE tenant = 'acme' AND swept_epoch < epoch)
+                           OR EXISTS (SELECT FROM group_owners WHERE tenant = 'acme' AND needed > done AND failures = 0))::text";
+        while self.world.text(due).await == "true" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// The statements of each operation and of each page: the least of several requests, as something that is done
     /// beside requests may fall into one. Less are made where they cost what they cost before.
     async fn costs(
@@ -341,6 +351,7 @@ impl Subject {
             let mut least = usize::MAX;
             for n in 0..tries {
                 let case = self.request(id, rows, n).await;
+                self.wait_for_looks().await;
                 let sent = passed.settled().await.0;
                 let answer = attempt(&self.world, method, &case, &self.key).await;
                 least = least.min(passed.settled().await.0 - sent);

@@ -39,7 +39,7 @@ pub struct DueGroup {
 /// another one has to do.
 pub async fn list_due_tenants(store: &Store, after: &str, limit: u16) -> Result<Vec<TenantId>> {
     let rows = sqlx::query_scalar!(
-        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_owners_due($1, $2, $3)"#,
+        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_owners_due($1, $2, $3) -- refresh"#,
         store.now(),
         after,
         i32::from(limit)
