@@ -2,6 +2,10 @@
 
 use crate::facts::TelemetryFacts;
 
+/// The maximum number of frames that are written for a report. In a request a frame may take three bytes, and written it takes many
+/// times as many.
+pub(crate) const REPORT_FRAMES_LIMIT: usize = 16_384;
+
 /// The report of a record, with what the attributes say beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashDocument {

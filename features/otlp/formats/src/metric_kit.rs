@@ -3,7 +3,7 @@
 //!
 //! Two layouts have one name. Apple's nests each frame in its caller; the plain one is a flat list without addresses.
 
-use crate::crash_document::CrashDocument;
+use crate::crash_document::{CrashDocument, REPORT_FRAMES_LIMIT};
 use crate::facts::{TelemetryFacts, format_nanos};
 use crate::identity::id_for_texts;
 use crate::record::TelemetryRecord;
@@ -14,6 +14,8 @@ use unslide_report::{JsonValue, ReadLimits, exception_number, signal_number};
 const TREE_LEVELS: usize = 2 * FRAMES_LIMIT + 16;
 /// The maximum number of frames of a stack, as Apple's.
 const FRAMES_LIMIT: usize = 512;
+/// The maximum number of stacks of a diagnostic.
+const STACKS_LIMIT: usize = 1_024;
 
 /// A diagnostic of MetricKit whose stacks senders pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,12 +165,15 @@ fn write_plain_tree(
 ) -> Vec<u8> {
     let per_thread = tree.get("callStackPerThread").and_then(JsonValue::as_boolean).unwrap_or(true);
     let mut json = format!("{{\"callStackPerThread\":{per_thread},\"callStacks\":[").into_bytes();
-    let mut is_cut = false;
-    for (at, stack) in stacks.iter().enumerate() {
+    let mut left = REPORT_FRAMES_LIMIT;
+    let mut is_cut = stacks.len() > STACKS_LIMIT;
+    for (at, stack) in stacks.iter().take(STACKS_LIMIT).enumerate() {
         let attributed = stack.get("threadAttributed").and_then(JsonValue::as_boolean) == Some(true);
         let frames = stack.get("callStackFrames").map(JsonValue::items).unwrap_or_default();
-        is_cut |= frames.len() > FRAMES_LIMIT;
-        let frames: Vec<String> = frames.iter().take(FRAMES_LIMIT).map(|frame| write_frame(*frame)).collect();
+        let limit = FRAMES_LIMIT.min(left);
+        is_cut |= frames.len() > limit;
+        let frames: Vec<String> = frames.iter().take(limit).map(|frame| write_frame(*frame)).collect();
+        left -= frames.len();
         if at > 0 {
             json.push(b',');
         }
@@ -190,7 +195,9 @@ fn write_plain_tree(
     json.extend_from_slice(b"]}");
     facts.notes.push("its frames have no addresses, only offsets in their images".to_owned());
     if is_cut {
-        facts.notes.push(format!("stacks are cut after {FRAMES_LIMIT} frames"));
+        facts.notes.push(format!(
+            "stacks are cut after {FRAMES_LIMIT} frames, all of them together after {REPORT_FRAMES_LIMIT}"
+        ));
     }
     if event == DiagnosticEvent::Hang {
         facts.notes.push("the frames of the hang are a set: the sender has flattened their tree".to_owned());

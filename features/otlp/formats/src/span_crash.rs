@@ -1,6 +1,6 @@
 //! Crashes that are spans: Splunk's agent for iOS writes threads and images as JSON into attributes.
 
-use crate::crash_document::CrashDocument;
+use crate::crash_document::{CrashDocument, REPORT_FRAMES_LIMIT};
 use crate::facts::TelemetryFacts;
 use crate::identity::id_for_texts;
 use crate::record::TelemetryRecord;
@@ -31,7 +31,9 @@ pub fn write_span_report(record: &TelemetryRecord<'_>) -> Result<CrashDocument, 
         Some(given) => id_for_texts(&["given", given]),
         None => id_for_texts(&[facts.installation.as_deref().unwrap_or_default(), &time, threads_json]),
     };
-    let threads: Vec<Value> = threads.iter().take(THREADS_LIMIT).enumerate().map(read_thread).collect();
+    let mut left = REPORT_FRAMES_LIMIT;
+    let threads = threads.iter().take(THREADS_LIMIT).enumerate();
+    let threads: Vec<Value> = threads.map(|(at, thread)| read_thread(at, *thread, &mut left)).collect();
     let images: Vec<Value> =
         images.iter().take(IMAGES_LIMIT).filter_map(|image| read_image(*image)).collect();
     let report = json!({
@@ -63,10 +65,13 @@ fn read_text(value: Option<JsonValue<'_>>) -> Option<String> {
     value.and_then(JsonValue::decode_string).filter(|text| !text.is_empty())
 }
 
-fn read_thread((at, thread): (usize, &JsonValue<'_>)) -> Value {
+/// Reads a thread with at most `left` frames, and takes its frames off them.
+fn read_thread(at: usize, thread: JsonValue<'_>, left: &mut usize) -> Value {
     let [number, crashed, frames] = thread.find_members(["threadNumber", "crashed", "stackFrames"]);
     let frames = frames.map(JsonValue::items).unwrap_or_default();
-    let frames: Vec<Value> = frames.iter().take(FRAMES_LIMIT).map(|frame| read_frame(*frame)).collect();
+    let limit = FRAMES_LIMIT.min(*left);
+    let frames: Vec<Value> = frames.iter().take(limit).map(|frame| read_frame(*frame)).collect();
+    *left -= frames.len();
     json!({
         "index": number.and_then(JsonValue::decimal_unsigned).unwrap_or(at as u64),
         "crashed": crashed.and_then(JsonValue::as_boolean) == Some(true),

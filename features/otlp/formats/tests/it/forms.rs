@@ -200,6 +200,25 @@ fn a_span_of_splunk_is_a_report_with_threads_and_images() {
 }
 
 #[test]
+fn frames_of_all_stacks_together_are_bounded() {
+    let frames = vec![json!({}); 400];
+    let stacks = vec![json!({"callStackFrames": frames}); 100];
+    let tree = json!({"callStackPerThread": false, "callStacks": stacks}).to_string();
+    let own = json!({"name": "metrickit.diagnostic.hang", "exception.stacktrace": tree});
+    let hang = report(&json!({"timeUnixNano": "1795773598000000000"}), &own, &phone());
+    let stacks = hang["hangDiagnostics"][0]["callStackTree"]["callStacks"].as_array().unwrap();
+    let count = |frames: &Value| frames.as_array().map_or(0, Vec::len);
+    assert_eq!(stacks.iter().map(|stack| count(&stack["callStackRootFrames"])).sum::<usize>(), 16_384);
+
+    let threads = vec![json!({"stackFrames": frames}); 100];
+    let own = json!({"component": "crash", "exception.type": "SIGABRT", "exception.threads": json!(threads).to_string()});
+    let span = json!({"name": "SIGABRT", "startTimeUnixNano": "1795773598000000000"});
+    let crash = report(&span, &own, &json!({"service.name": "com.example.shop"}));
+    let threads = crash["crash"]["threads"].as_array().unwrap();
+    assert_eq!(threads.iter().map(|thread| count(&thread["backtrace"]["contents"])).sum::<usize>(), 16_384);
+}
+
+#[test]
 fn ordinary_records_are_no_crash_and_other_crashes_are_named() {
     for (members, own) in [
         (json!({"severityNumber": 21}), json!({"exception.stacktrace": "java.lang.Error\n\tat a.b"})),
