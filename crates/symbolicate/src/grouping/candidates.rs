@@ -6,7 +6,7 @@ use super::names::normalise_name;
 use super::reporters::{is_between, is_failure, reporter_verdict};
 use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
 use super::runtime::{is_entry, is_runtime};
-use super::{CountedFrame, FunctionVerdict, GroupKind, GroupingVerdict};
+use super::{CountedFrame, FunctionVerdict, GroupKind, GroupingVerdict, keep_whole_path};
 use crate::compiler_made::is_compiler_made;
 use crate::plan::{PlannedFrame, PlannedImage};
 use std::collections::BTreeSet;
@@ -392,7 +392,7 @@ impl<'r> Candidate<'r> {
 
     fn from_function(
         frame: usize,
-        function: &NamedFunction,
+        function: NamedFunction,
         name: String,
         in_app: bool,
         after_failure: Option<bool>,
@@ -401,14 +401,15 @@ impl<'r> Candidate<'r> {
         let standing = match rule.map(|rule| rule.action) {
             Some(RuleAction::App) if !name.is_empty() => Standing::App,
             Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
-            Some(RuleAction::NotApp) => determine_standing(function, &name, false, after_failure),
+            Some(RuleAction::NotApp) => determine_standing(&function, &name, false, after_failure),
             Some(RuleAction::App | RuleAction::Sentinel) | None => {
-                determine_standing(function, &name, in_app, after_failure)
+                determine_standing(&function, &name, in_app, after_failure)
             }
         };
         let file = function.path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
         let file = file.map(|file| file.chars().take(FILE_CHARS).collect());
-        let counted = CountedFrame { frame, function: name, path: function.whole_path(), file, label: None };
+        let path = keep_whole_path(function.path);
+        let counted = CountedFrame { frame, function: name, path, file, label: None };
         Candidate { counted, standing, rule }
     }
 }

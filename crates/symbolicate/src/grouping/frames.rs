@@ -1,7 +1,7 @@
 //! The frames of the backtrace that counts, with the names of their functions. The names come from symbols or
 //! from an enriched report.
 
-use super::MOST_FRAMES;
+use super::{MOST_FRAMES, PATH_CHARS};
 use crate::answer::{DeviceNames, Judged, Name, answer_frame, settle_address};
 use crate::demangle::is_rust;
 use crate::plan::{Plan, PlannedFrame, PlannedImage};
@@ -20,8 +20,6 @@ const NAME_CHARS: usize = 2_000;
 const LEAST_FRAMES: usize = 48;
 /// The fewest of them that a log lists that leaves the others out.
 const LEAST_LISTED_FRAMES: usize = 8;
-/// The most characters of a source file's path.
-const PATH_CHARS: usize = 1_000;
 
 /// Source of the names of functions.
 pub(super) enum NamedBy<'n, 's, 'a> {
@@ -73,16 +71,16 @@ impl FrameFunctions<'_, '_> {
     }
 
     /// Calls `each` for every function, starting at the innermost inlined one.
-    pub(super) fn for_each(&self, mut each: impl FnMut(&NamedFunction)) {
+    pub(super) fn for_each(&self, mut each: impl FnMut(NamedFunction)) {
         match self {
             FrameFunctions::Unknown => {}
-            FrameFunctions::Device(device) => each(&NamedFunction::new(&device.name, Some(device.raw), None)),
+            FrameFunctions::Device(device) => each(NamedFunction::new(&device.name, Some(device.raw), None)),
             FrameFunctions::Symbols(found) => {
                 let has_debug_info = found.source == NameSource::Dwarf;
                 let calls = found.calls().take(MOST_CALLS);
                 calls.for_each(|call| {
                     let named = NamedFunction::new(&call.function.decode(), call.raw, call.file);
-                    each(&named.with_return(call.no_return, has_debug_info));
+                    each(named.with_return(call.no_return, has_debug_info));
                 });
             }
             FrameFunctions::Report(ours) => {
@@ -91,7 +89,7 @@ impl FrameFunctions<'_, '_> {
                     let known = |known: &NoReturn| call.no_return.is_some_and(|said| said.is(known.as_str()));
                     let no_return = NoReturn::ALL.into_iter().find(known);
                     let named = NamedFunction::new(&name, call.raw, call.file);
-                    each(&named.with_return(no_return, ours.is_from_debug_info()));
+                    each(named.with_return(no_return, ours.is_from_debug_info()));
                 }
             }
         }
@@ -116,11 +114,6 @@ impl NamedFunction {
         let is_rust = raw.is_some_and(|raw| is_rust(&raw.decode()));
         let name = name.chars().take(NAME_CHARS).collect();
         NamedFunction { name, path, is_rust, no_return: None, has_debug_info: false }
-    }
-
-    /// Returns the path unless it was cut.
-    pub(super) fn whole_path(&self) -> Option<String> {
-        self.path.clone().filter(|path| path.chars().count() < PATH_CHARS)
     }
 
     fn with_return(self, no_return: Option<NoReturn>, has_debug_info: bool) -> NamedFunction {

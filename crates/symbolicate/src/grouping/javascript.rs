@@ -3,7 +3,7 @@
 
 use super::fingerprint::hash_parts;
 use super::rules::{RuleAction, Subject};
-use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
+use super::{CountedFrame, GroupKind, Grouping, GroupingRules, keep_whole_path, title};
 use crate::answer::Judged;
 use crate::javascript::{self, FunctionSource, JavaScriptAnswer, stable_device_name};
 use crate::plan::PlannedJavaScript;
@@ -18,8 +18,6 @@ const LIBRARY_FUNCTIONS: usize = 3;
 /// The most characters of a function's name and of a file's name that count.
 const MOST_FUNCTION: usize = 200;
 const MOST_FILE: usize = 100;
-/// The most characters of a source file's path.
-const MOST_PATH: usize = 1_000;
 /// Name of a function without one.
 const ANONYMOUS_FUNCTION: &str = "(anonymous)";
 
@@ -219,7 +217,7 @@ impl NamedCall {
         let file = cut_text(path.rsplit(['/', '\\']).next().unwrap_or_default(), MOST_FILE);
         let function = cut_text(self.function.as_deref().unwrap_or(ANONYMOUS_FUNCTION), MOST_FUNCTION);
         let function = format!("{function} ({file})");
-        let path = self.file.clone().filter(|path| path.chars().count() < MOST_PATH);
+        let path = keep_whole_path(self.file.clone());
         CountedFrame { frame, function, path, file: None, label: None }
     }
 }

@@ -40,6 +40,8 @@ pub const GROUPING_VERSION: u32 = 1;
 
 /// The most frames of a backtrace that are looked at, starting at the innermost.
 const MOST_FRAMES: usize = 256;
+/// The most characters of a source file's path.
+const PATH_CHARS: usize = 1_000;
 /// File extensions of C, C++ and Objective-C headers.
 const HEADER_EXTENSIONS: [&str; 7] = ["h", "hh", "hpp", "hxx", "inl", "ipp", "tcc"];
 /// The most bytes of the member `grouping`.
@@ -113,6 +115,11 @@ pub struct CountedFrame {
     file: Option<String>,
     /// The image's name and the address, shown instead of a debug id while symbols are missing.
     label: Option<String>,
+}
+
+/// Returns the path of a source file unless it may have been cut.
+fn keep_whole_path(path: Option<String>) -> Option<String> {
+    path.filter(|path| path.len() < PATH_CHARS || path.chars().count() < PATH_CHARS)
 }
 
 impl CountedFrame {

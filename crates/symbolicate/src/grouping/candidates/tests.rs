@@ -9,7 +9,7 @@ fn function(name: &str, file: &str, in_app: bool) -> Candidate<'static> {
         no_return: None,
         has_debug_info: true,
     };
-    Candidate::from_function(0, &function, name.to_owned(), in_app, None, None)
+    Candidate::from_function(0, function, name.to_owned(), in_app, None, None)
 }
 
 fn counted(list: Vec<Candidate<'static>>) -> Vec<String> {
