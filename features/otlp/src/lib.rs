@@ -20,6 +20,7 @@ use sealing::HeaderSealer;
 use sending::{CollectorClient, ReportSender};
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_runtime::egress::AllowedReceivers;
@@ -77,7 +78,7 @@ fn for_api(settings: OtlpApiSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             otlp.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let sender = ReportSender::new(otlp.clone(), &api.symbolication);
-            Ok(sender.start(look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(sender, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -9,8 +9,9 @@ mod pages;
 mod panels;
 pub mod store;
 
-use looks::OwnerSearch;
+use looks::{LOOK_INTERVAL, OwnerSearch};
 use std::sync::Arc;
+use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_model::Scope;
@@ -52,7 +53,7 @@ fn for_api() -> ApiFeature {
             // The task that waits for the end of the host ends with it: the search is the work.
             drop(outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?);
             let search = OwnerSearch::new(&api.symbolication, &outcomes);
-            Ok(search.start(host.shutdown.token().clone()))
+            Ok(start_tenant_turns(search, LOOK_INTERVAL, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

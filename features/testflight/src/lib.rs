@@ -24,6 +24,7 @@ use polling::Poller;
 use sealing::Sealer;
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
@@ -88,7 +89,7 @@ fn for_api(settings: TestFlightSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             inbox.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let poller = Poller::new(inbox.clone(), &api.broker, &api.symbolication);
-            Ok(poller.start(look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(poller, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -25,6 +25,7 @@ use sealing::TrackerSealer;
 use std::sync::Arc;
 use std::time::Duration;
 use trackers::{TrackerAccount, TrackerClient};
+use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::{Scope, TenantId};
@@ -118,7 +119,7 @@ fn for_api(config: TicketApiSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             tickets.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let worker = TicketWorker::new(tickets.clone(), &api.symbolication);
-            Ok(worker.start(look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(worker, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -14,22 +14,17 @@ use crate::store::{self, ExportTarget, OutboxEntry, SendEnd};
 use collector::{CollectorAnswer, CollectorRequest};
 use crash_record::build_record;
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::site::stored_body::{self, StoredBodyError};
+use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_api::problem::Problem;
 use unslide_model::{Secret, TenantId};
 use unslide_store::queries::report::find_report;
 use unslide_store::{Result, Store};
 
-/// Tenants whose reports are sent at once.
-const CONCURRENT_TURNS_LIMIT: usize = 4;
-/// Tenants that one look gives.
-const DUE_LIMIT: u16 = 20;
 /// Timeout of a turn. Shorter than its lease.
 const TURN_TIMEOUT: Duration = Duration::from_secs(180);
 /// Reports of a request, and requests of a turn.
@@ -74,6 +69,21 @@ struct Turn {
     refusal: Option<String>,
 }
 
+impl TenantWork for ReportSender {
+    const CONCURRENT_TENANTS_LIMIT: usize = 4;
+    const LOOK_FAILURE: &'static str = "due exports over OTLP could not be looked for";
+
+    async fn list_due(&self, _: &str, limit: u16) -> Result<Vec<TenantId>> {
+        store::list_due(self.store(), limit).await
+    }
+
+    async fn take_turn(&self, tenant: &TenantId) {
+        if let Err(error) = self.send_for_tenant(tenant).await {
+            tracing::warn!(%error, %tenant, "an export over OTLP could not be claimed or recorded");
+        }
+    }
+}
+
 impl ReportSender {
     pub fn new(otlp: Arc<Otlp>, symbolication: &Arc<Symbolication>) -> ReportSender {
         ReportSender { otlp, symbolication: symbolication.clone() }
@@ -81,41 +91,6 @@ impl ReportSender {
 
     fn store(&self) -> &Store {
         &self.symbolication.storage.store
-    }
-
-    /// Begins to send, until `stop`. What is under way then ends with its process, and is sent again after its lease.
-    pub fn start(self, look_interval: Duration, stop: CancellationToken) -> JoinHandle<()> {
-        let sender = Arc::new(self);
-        tokio::spawn(async move {
-            let (mut turns, mut tenants) = (JoinSet::new(), BTreeSet::new());
-            while tokio::time::timeout(look_interval, stop.cancelled()).await.is_err() {
-                while let Some(ended) = turns.try_join_next() {
-                    match ended {
-                        Ok(tenant) => drop(tenants.remove(&tenant)),
-                        // Which one it was is not known: forget them all, the database keeps them apart.
-                        Err(_) => tenants.clear(),
-                    }
-                }
-                match store::list_due(sender.store(), DUE_LIMIT).await {
-                    Ok(due) => {
-                        for tenant in due {
-                            if turns.len() < CONCURRENT_TURNS_LIMIT && tenants.insert(tenant.clone()) {
-                                turns.spawn(sender.clone().take_next_turn(tenant));
-                            }
-                        }
-                    }
-                    Err(error) => tracing::warn!(%error, "due exports over OTLP could not be looked for"),
-                }
-            }
-        })
-    }
-
-    /// Sends for a tenant, and returns it.
-    async fn take_next_turn(self: Arc<ReportSender>, tenant: TenantId) -> TenantId {
-        if let Err(error) = self.send_for_tenant(&tenant).await {
-            tracing::warn!(%error, %tenant, "an export over OTLP could not be claimed or recorded");
-        }
-        tenant
     }
 
     async fn send_for_tenant(&self, tenant: &TenantId) -> Result<()> {

@@ -7,23 +7,17 @@ mod batch;
 mod cause;
 
 use batch::LookBatch;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 use unslide_api::feature::operation::Problem;
+use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_api::feature::{OutcomeCounts, Symbolication};
 use unslide_model::TenantId;
 
 use crate::store;
 
 /// The interval between two searches for groups that are due.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Tenants whose groups a process looks at, at the same time.
-const CONCURRENT_TENANTS_LIMIT: usize = 2;
-/// Tenants that one search gives.
-const TENANTS_LIMIT: u16 = 20;
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Groups that are claimed together.
 const BATCH_LIMIT: u16 = 50;
 /// Batches of one tenant before others have their turn.
@@ -38,53 +32,6 @@ pub struct OwnerSearch {
 impl OwnerSearch {
     pub fn new(symbolication: &Arc<Symbolication>, outcomes: &Arc<OutcomeCounts>) -> OwnerSearch {
         OwnerSearch { symbolication: symbolication.clone(), outcomes: outcomes.clone() }
-    }
-
-    /// Begins to look, until `stop`. What is under way then ends with its process, and goes on after its lease.
-    pub fn start(self, stop: CancellationToken) -> JoinHandle<()> {
-        let search = Arc::new(self);
-        tokio::spawn(async move {
-            let (mut looks, mut tenants) = (JoinSet::new(), BTreeSet::new());
-            let mut last = String::new();
-            while tokio::time::timeout(LOOK_INTERVAL, stop.cancelled()).await.is_err() {
-                while let Some(ended) = looks.try_join_next() {
-                    match ended {
-                        Ok(tenant) => drop(tenants.remove(&tenant)),
-                        // Which one it was is not known: forget them all, the database keeps them apart.
-                        Err(_) => tenants.clear(),
-                    }
-                }
-                match store::list_due_tenants(&search.symbolication.storage.store, &last, TENANTS_LIMIT).await
-                {
-                    Ok(due) => {
-                        for tenant in due {
-                            if looks.len() < CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {
-                                tenant.as_str().clone_into(&mut last);
-                                looks.spawn(search.clone().look_for(tenant));
-                            }
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(error = %error, "groups whose owner is due could not be looked for");
-                    }
-                }
-            }
-        })
-    }
-
-    /// Looks at groups of a tenant, and returns it.
-    async fn look_for(self: Arc<OwnerSearch>, tenant: TenantId) -> TenantId {
-        for _ in 0..BATCHES_LIMIT {
-            match self.look_at_batch(&tenant).await {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(problem) => {
-                    tracing::warn!(error = %problem, %tenant, "groups whose owner is due could not be claimed");
-                    break;
-                }
-            }
-        }
-        tenant
     }
 
     /// Looks at the next groups of a tenant. Returns false if there are none.
@@ -115,5 +62,27 @@ impl OwnerSearch {
             self.outcomes.add(outcome, 1);
         }
         Ok(true)
+    }
+}
+
+impl TenantWork for OwnerSearch {
+    const CONCURRENT_TENANTS_LIMIT: usize = 2;
+    const LOOK_FAILURE: &'static str = "groups whose owner is due could not be looked for";
+
+    async fn list_due(&self, last: &str, limit: u16) -> unslide_store::Result<Vec<TenantId>> {
+        store::list_due_tenants(&self.symbolication.storage.store, last, limit).await
+    }
+
+    async fn take_turn(&self, tenant: &TenantId) {
+        for _ in 0..BATCHES_LIMIT {
+            match self.look_at_batch(tenant).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(problem) => {
+                    tracing::warn!(error = %problem, %tenant, "groups whose owner is due could not be claimed");
+                    break;
+                }
+            }
+        }
     }
 }

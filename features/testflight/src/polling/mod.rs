@@ -13,20 +13,14 @@ use crate::apple::AppleKey;
 use crate::sealing::AppleKeyOwner;
 use crate::store::{self, InboxApp, InboxKey, PollEnd};
 use failure::TurnFailure;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
+use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_api::feature::{Broker, Symbolication};
 use unslide_model::{Clock, TenantId};
 use unslide_proto::trace::Ids;
 use unslide_store::{Result, Store};
 
-/// Tenants that a process asks for at once.
-const CONCURRENT_POLLS_LIMIT: usize = 4;
-/// Tenants that one look gives.
-const DUE_LIMIT: u16 = 20;
 /// Timeout of a turn. Shorter than its lease.
 const TURN_TIMEOUT: Duration = Duration::from_secs(300);
 /// The interval between two polls of a tenant.
@@ -40,6 +34,21 @@ pub struct Poller {
     broker: Arc<Broker>,
     symbolication: Arc<Symbolication>,
     ids: Ids,
+}
+
+impl TenantWork for Poller {
+    const CONCURRENT_TENANTS_LIMIT: usize = 4;
+    const LOOK_FAILURE: &'static str = "due TestFlight inboxes could not be looked for";
+
+    async fn list_due(&self, _: &str, limit: u16) -> Result<Vec<TenantId>> {
+        store::list_due(self.store(), limit).await
+    }
+
+    async fn take_turn(&self, tenant: &TenantId) {
+        if let Err(error) = self.poll_tenant(tenant).await {
+            tracing::warn!(error = %error, %tenant, "a poll of a TestFlight inbox could not be claimed or recorded");
+        }
+    }
 }
 
 impl Poller {
@@ -56,49 +65,12 @@ impl Poller {
         &self.broker.storage.clock
     }
 
-    /// Begins to poll, until `stop`. What is under way then ends with its process, and goes on after its lease.
-    pub fn start(self, look_interval: Duration, stop: CancellationToken) -> JoinHandle<()> {
-        let poller = Arc::new(self);
-        tokio::spawn(async move {
-            let (mut polls, mut tenants) = (JoinSet::new(), BTreeSet::new());
-            while tokio::time::timeout(look_interval, stop.cancelled()).await.is_err() {
-                while let Some(ended) = polls.try_join_next() {
-                    match ended {
-                        Ok(tenant) => drop(tenants.remove(&tenant)),
-                        // Which one it was is not known: forget them all, the database keeps them apart.
-                        Err(_) => tenants.clear(),
-                    }
-                }
-                match store::list_due(poller.store(), DUE_LIMIT).await {
-                    Ok(due) => {
-                        for tenant in due {
-                            if polls.len() < CONCURRENT_POLLS_LIMIT && tenants.insert(tenant.clone()) {
-                                polls.spawn(poller.clone().poll_next(tenant));
-                            }
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(error = %error, "due TestFlight inboxes could not be looked for");
-                    }
-                }
-            }
-        })
-    }
-
-    /// Polls for a tenant, and returns it.
-    async fn poll_next(self: Arc<Poller>, tenant: TenantId) -> TenantId {
-        if let Err(error) = self.poll_tenant(&tenant).await {
-            tracing::warn!(error = %error, %tenant, "a poll of a TestFlight inbox could not be claimed or recorded");
-        }
-        tenant
-    }
-
     async fn poll_tenant(&self, tenant: &TenantId) -> Result<()> {
         let mut tx = self.store().tenant(tenant).await?;
         let Some(key) = store::claim_poll(&mut tx).await? else { return tx.commit().await };
         let apps = store::list_apps(&mut tx).await?;
         tx.commit().await?;
-        let turn = tokio::time::timeout(TURN_TIMEOUT, self.take_turn(tenant, &key, apps)).await;
+        let turn = tokio::time::timeout(TURN_TIMEOUT, self.poll_apps(tenant, &key, apps)).await;
         let end = match turn {
             Ok(Ok(pause)) => PollEnd { pause, is_held: false, problem: None },
             Ok(Err(failure)) => failure.into_end(key.failures, tenant),
@@ -112,7 +84,7 @@ impl Poller {
     }
 
     /// Reads the lists of the apps, and sends crash logs. Returns the pause until the next poll.
-    async fn take_turn(
+    async fn poll_apps(
         &self,
         tenant: &TenantId,
         key: &InboxKey,

@@ -12,21 +12,15 @@ use crate::store::{self, ClaimedRequest, StoredTicket, TicketAction, TrackerRow}
 use crate::trackers::{TrackerAccount, TrackerCall, TrackerClient, TrackerProtocol};
 use failure::WorkFailure;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 use unslide_api::feature::Symbolication;
+use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_model::TenantId;
 use unslide_store::groups::{GroupActor, follow_redirects};
 use unslide_store::queries::groups::{ListedGroup, find_group};
 use unslide_store::{Result, Store};
 
-/// Tenants that a process works for at once.
-const CONCURRENT_TENANTS_LIMIT: usize = 4;
-/// Tenants that one look gives.
-const DUE_TENANTS_LIMIT: u16 = 20;
 /// Requests of a tenant's turn.
 const TURN_REQUESTS_LIMIT: usize = 20;
 /// Timeout of the work on a request. Shorter than its lease.
@@ -68,6 +62,21 @@ enum WorkEnd {
     Wait(time::Duration),
 }
 
+impl TenantWork for TicketWorker {
+    const CONCURRENT_TENANTS_LIMIT: usize = 4;
+    const LOOK_FAILURE: &'static str = "due work on tickets could not be looked for";
+
+    async fn list_due(&self, _: &str, limit: u16) -> Result<Vec<TenantId>> {
+        store::list_due(self.store(), limit).await
+    }
+
+    async fn take_turn(&self, tenant: &TenantId) {
+        if let Err(error) = self.work_for(tenant).await {
+            tracing::warn!(error = %error, %tenant, "work on tickets could not be claimed or recorded");
+        }
+    }
+}
+
 impl TicketWorker {
     pub fn new(tickets: Arc<Tickets>, symbolication: &Arc<Symbolication>) -> TicketWorker {
         TicketWorker { tickets, symbolication: symbolication.clone() }
@@ -75,43 +84,6 @@ impl TicketWorker {
 
     fn store(&self) -> &Store {
         &self.symbolication.storage.store
-    }
-
-    /// Begins to work, until `stop`. What is under way then ends with its process, and goes on after its lease.
-    pub fn start(self, look_interval: Duration, stop: CancellationToken) -> JoinHandle<()> {
-        let worker = Arc::new(self);
-        tokio::spawn(async move {
-            let (mut turns, mut tenants) = (JoinSet::new(), BTreeSet::new());
-            while tokio::time::timeout(look_interval, stop.cancelled()).await.is_err() {
-                while let Some(ended) = turns.try_join_next() {
-                    match ended {
-                        Ok(tenant) => drop(tenants.remove(&tenant)),
-                        // Which one it was is not known: forget them all, the database keeps them apart.
-                        Err(_) => tenants.clear(),
-                    }
-                }
-                match store::list_due(worker.store(), DUE_TENANTS_LIMIT).await {
-                    Ok(due) => {
-                        for tenant in due {
-                            if turns.len() < CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {
-                                turns.spawn(worker.clone().take_turn(tenant));
-                            }
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(error = %error, "due work on tickets could not be looked for");
-                    }
-                }
-            }
-        })
-    }
-
-    /// Works for a tenant, and returns it.
-    async fn take_turn(self: Arc<TicketWorker>, tenant: TenantId) -> TenantId {
-        if let Err(error) = self.work_for(&tenant).await {
-            tracing::warn!(error = %error, %tenant, "work on tickets could not be claimed or recorded");
-        }
-        tenant
     }
 
     async fn work_for(&self, tenant: &TenantId) -> Result<()> {

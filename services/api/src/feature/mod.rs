@@ -10,6 +10,7 @@ pub mod panels;
 pub mod path_keys;
 pub mod site;
 pub mod sources;
+pub mod tenant_turns;
 pub mod upload;
 
 pub use crate::http::time_limit::lift_time_bound;

@@ -1,0 +1,64 @@
+//! Work that a feature does for tenants beside the requests of the api, for a few of them at once.
+//!
+//! Every process of the api runs it. The database says which tenants have work that is due, and gives it to one process at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use unslide_model::TenantId;
+use unslide_store::Result;
+
+/// Tenants that one look gives.
+const DUE_TENANTS_LIMIT: u16 = 20;
+
+/// Work for tenants.
+pub trait TenantWork: Send + Sync + 'static {
+    /// Tenants that a process works for at once.
+    const CONCURRENT_TENANTS_LIMIT: usize;
+    /// The line of the log if due tenants cannot be listed.
+    const LOOK_FAILURE: &'static str;
+
+    /// Returns tenants with work that is due, at most `limit`. `last` is the tenant whose turn began last; empty before the first.
+    fn list_due(&self, last: &str, limit: u16) -> impl Future<Output = Result<Vec<TenantId>>> + Send;
+
+    /// Works for a tenant, and records what failed.
+    fn take_turn(&self, tenant: &TenantId) -> impl Future<Output = ()> + Send;
+}
+
+/// Takes the turns of tenants that are due, until `stop`. What is under way then ends with its process, and goes on after its lease.
+pub fn start_tenant_turns<W: TenantWork>(
+    work: W,
+    look_interval: Duration,
+    stop: CancellationToken,
+) -> JoinHandle<()> {
+    let work = Arc::new(work);
+    tokio::spawn(async move {
+        let (mut turns, mut tenants, mut last) = (JoinSet::new(), BTreeSet::new(), String::new());
+        while tokio::time::timeout(look_interval, stop.cancelled()).await.is_err() {
+            while let Some(ended) = turns.try_join_next() {
+                match ended {
+                    Ok(tenant) => drop(tenants.remove(&tenant)),
+                    // Which one it was is not known: forget them all, the database keeps them apart.
+                    Err(_) => tenants.clear(),
+                }
+            }
+            match work.list_due(&last, DUE_TENANTS_LIMIT).await {
+                Ok(due) => {
+                    for tenant in due {
+                        if turns.len() < W::CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {
+                            tenant.as_str().clone_into(&mut last);
+                            let work = work.clone();
+                            turns.spawn(async move {
+                                work.take_turn(&tenant).await;
+                                tenant
+                            });
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "{}", W::LOOK_FAILURE),
+            }
+        }
+    })
+}
