@@ -3,18 +3,17 @@
 //! Sealed headers are a nonce of 12 bytes, and their JSON in AES-256-GCM. The tenant and the URL are authenticated: a row that is
 //! copied to another tenant, or whose URL is changed, does not open.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::BTreeMap;
+use unslide_api::feature::sealing::{SealError, Sealer};
 use unslide_model::{Secret, TenantId};
 
 /// The setting with the key.
 pub const SEALING_KEY: &str = "api.otlp.sealing_key";
 
+const OTHER_KEY: &str = "the headers were sealed with another api.otlp.sealing_key: set them again";
+
 /// Seals and opens headers.
-pub struct HeaderSealer(LessSafeKey);
+pub struct HeaderSealer(Sealer);
 
 /// The owner of headers.
 #[derive(Clone, Copy, Debug)]
@@ -24,18 +23,9 @@ pub struct HeaderOwner<'o> {
 }
 
 impl HeaderOwner<'_> {
-    fn associated_data(self) -> Vec<u8> {
-        format!("otlp headers 1\n{}\n{}", self.tenant, self.url).into_bytes()
+    fn associated_data(self) -> String {
+        format!("otlp headers 1\n{}\n{}", self.tenant, self.url)
     }
-}
-
-/// The failure to seal or open headers.
-#[derive(Debug, thiserror::Error)]
-pub enum HeaderSealError {
-    #[error("the operating system gives no random bytes")]
-    Random,
-    #[error("the headers were sealed with another {SEALING_KEY}: set them again")]
-    OtherKey,
 }
 
 impl HeaderSealer {
@@ -44,50 +34,36 @@ impl HeaderSealer {
     /// # Errors
     /// Returns what is wrong with it.
     pub fn from_setting(text: &Secret) -> Result<Option<HeaderSealer>, String> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let bytes = STANDARD.decode(text.reveal()).unwrap_or_default();
-        let key = UnboundKey::new(&AES_256_GCM, &bytes)
-            .map_err(|_| "must be 32 bytes in base64, as `openssl rand -base64 32` prints".to_owned())?;
-        Ok(Some(HeaderSealer(LessSafeKey::new(key))))
+        Ok(Sealer::from_setting(text, OTHER_KEY)?.map(HeaderSealer))
     }
 
     /// Encrypts headers.
     ///
     /// # Errors
-    /// [`HeaderSealError::Random`].
+    /// [`SealError::Random`].
     pub fn seal_headers(
         &self,
         owner: HeaderOwner<'_>,
         headers: &BTreeMap<String, Secret>,
-    ) -> Result<Vec<u8>, HeaderSealError> {
+    ) -> Result<Vec<u8>, SealError> {
         let plain: BTreeMap<&str, &str> =
             headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
-        let mut text = serde_json::to_vec(&plain).map_err(|_| HeaderSealError::Random)?;
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| HeaderSealError::Random)?;
-        let aad = Aad::from(owner.associated_data());
-        let tag = self.0.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text);
-        let tag = tag.map_err(|_| HeaderSealError::Random)?;
-        Ok([&nonce, text.as_slice(), tag.as_ref()].concat())
+        let text = serde_json::to_vec(&plain).map_err(|_| SealError::Random)?;
+        self.0.seal(&owner.associated_data(), &text)
     }
 
     /// Decrypts headers.
     ///
     /// # Errors
-    /// [`HeaderSealError::OtherKey`].
+    /// [`SealError::OtherKey`].
     pub fn open_headers(
         &self,
         owner: HeaderOwner<'_>,
         sealed: &[u8],
-    ) -> Result<BTreeMap<String, Secret>, HeaderSealError> {
-        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(HeaderSealError::OtherKey)?;
-        let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), text.to_vec());
-        let plain = self.0.open_in_place(nonce, Aad::from(owner.associated_data()), &mut text);
-        let plain = plain.map_err(|_| HeaderSealError::OtherKey)?;
+    ) -> Result<BTreeMap<String, Secret>, SealError> {
+        let plain = self.0.open(&owner.associated_data(), sealed)?;
         let headers: BTreeMap<String, String> =
-            serde_json::from_slice(plain).map_err(|_| HeaderSealError::OtherKey)?;
+            serde_json::from_slice(&plain).map_err(|_| SealError::OtherKey(OTHER_KEY))?;
         Ok(headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
     }
 }
@@ -95,6 +71,8 @@ impl HeaderSealer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
 
     #[test]
     fn sealed_headers_open_for_their_owner_url_and_service_only() {

@@ -21,7 +21,7 @@ pub use settings::{Config, TestFlightApiSettings, TestFlightSettings};
 use apple::AppleClient;
 use axum::Extension;
 use polling::Poller;
-use sealing::Sealer;
+use sealing::AppleKeySealer;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::tenant_turns::start_tenant_turns;
@@ -41,7 +41,7 @@ pub struct Inbox {
     /// None if TLS cannot be set up.
     client: Option<AppleClient>,
     /// None if the operator has set no key to seal with.
-    sealer: Option<Sealer>,
+    sealer: Option<AppleKeySealer>,
     outcomes: OutcomeCounts,
 }
 
@@ -65,7 +65,7 @@ fn for_api(settings: TestFlightSettings) -> ApiFeature {
     let inbox = Arc::new(Inbox {
         client: AppleClient::new(&apple_url, apple_network).ok(),
         // Settings that cannot be used were refused with the configuration.
-        sealer: Sealer::from_setting(&sealing_key).ok().flatten(),
+        sealer: AppleKeySealer::from_setting(&sealing_key).ok().flatten(),
         outcomes: OutcomeCounts::default(),
     });
     let look_interval = Duration::from_millis(look_millis);

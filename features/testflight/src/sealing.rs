@@ -3,17 +3,17 @@
 //! A sealed key is a nonce of 12 bytes, and the text in AES-256-GCM. The tenant and the ids of the key are authenticated:
 //! a row that is copied to another tenant does not open.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
+use unslide_api::feature::sealing::{SealError, Sealer};
 use unslide_model::{Secret, TenantId};
 
 /// The setting with the key.
 pub const SEALING_KEY: &str = "api.testflight.sealing_key";
 
+const OTHER_KEY: &str =
+    "the private key was sealed with another api.testflight.sealing_key: set the App Store Connect key again";
+
 /// Seals and opens private keys.
-pub struct Sealer(LessSafeKey);
+pub struct AppleKeySealer(Sealer);
 
 /// The owner of a private key.
 #[derive(Clone, Copy, Debug)]
@@ -23,33 +23,18 @@ pub struct AppleKeyOwner<'k> {
 }
 
 impl AppleKeyOwner<'_> {
-    fn associated_data(self) -> Vec<u8> {
-        format!("testflight key 1\n{}\n{}", self.tenant, self.key_id).into_bytes()
+    fn associated_data(self) -> String {
+        format!("testflight key 1\n{}\n{}", self.tenant, self.key_id)
     }
 }
 
-/// The failure to seal or open a private key.
-#[derive(Debug, thiserror::Error)]
-pub enum SealError {
-    #[error("the operating system gives no random bytes")]
-    Random,
-    #[error("the private key was sealed with another {SEALING_KEY}: set the App Store Connect key again")]
-    OtherKey,
-}
-
-impl Sealer {
+impl AppleKeySealer {
     /// Reads the key from the settings. Returns None if there is none.
     ///
     /// # Errors
     /// Returns what is wrong with it.
-    pub fn from_setting(text: &Secret) -> Result<Option<Sealer>, String> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let bytes = STANDARD.decode(text.reveal()).unwrap_or_default();
-        let key = UnboundKey::new(&AES_256_GCM, &bytes)
-            .map_err(|_| "must be 32 bytes in base64, as `openssl rand -base64 32` prints".to_owned())?;
-        Ok(Some(Sealer(LessSafeKey::new(key))))
+    pub fn from_setting(text: &Secret) -> Result<Option<AppleKeySealer>, String> {
+        Ok(Sealer::from_setting(text, OTHER_KEY)?.map(AppleKeySealer))
     }
 
     /// Encrypts a private key.
@@ -57,13 +42,7 @@ impl Sealer {
     /// # Errors
     /// [`SealError::Random`].
     pub fn seal(&self, owner: AppleKeyOwner<'_>, private_key: &Secret) -> Result<Vec<u8>, SealError> {
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| SealError::Random)?;
-        let mut text = private_key.reveal().as_bytes().to_vec();
-        let aad = Aad::from(owner.associated_data());
-        let tag = self.0.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text);
-        let tag = tag.map_err(|_| SealError::Random)?;
-        Ok([&nonce, text.as_slice(), tag.as_ref()].concat())
+        self.0.seal(&owner.associated_data(), private_key.reveal().as_bytes())
     }
 
     /// Decrypts a private key.
@@ -71,20 +50,18 @@ impl Sealer {
     /// # Errors
     /// [`SealError::OtherKey`].
     pub fn open(&self, owner: AppleKeyOwner<'_>, sealed: &[u8]) -> Result<Secret, SealError> {
-        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::OtherKey)?;
-        let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), text.to_vec());
-        let plain = self.0.open_in_place(nonce, Aad::from(owner.associated_data()), &mut text);
-        let plain = plain.map_err(|_| SealError::OtherKey)?;
-        Ok(Secret::new(String::from_utf8_lossy(plain)))
+        self.0.open_text(&owner.associated_data(), sealed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
 
-    fn sealer(byte: u8) -> Sealer {
-        Sealer::from_setting(&Secret::new(STANDARD.encode([byte; 32]))).unwrap().unwrap()
+    fn sealer(byte: u8) -> AppleKeySealer {
+        AppleKeySealer::from_setting(&Secret::new(STANDARD.encode([byte; 32]))).unwrap().unwrap()
     }
 
     #[test]
@@ -106,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_is_no_key_is_refused() {
-        let read = |text: &str| Sealer::from_setting(&Secret::new(text));
+        let read = |text: &str| AppleKeySealer::from_setting(&Secret::new(text));
         assert!(read("").unwrap().is_none());
         for wrong in ["secret", "c2hvcnQ="] {
             assert!(read(wrong).err().unwrap().contains("32 bytes"));

@@ -1,6 +1,6 @@
 //! The settings of the feature.
 
-use crate::sealing::{SEALING_KEY, Sealer};
+use crate::sealing::{AppleKeySealer, SEALING_KEY};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unslide_model::Secret;
@@ -58,7 +58,7 @@ impl Default for TestFlightSettings {
 impl TestFlightSettings {
     /// Returns the problems of the settings.
     pub fn problems(&self) -> Vec<ConfigProblem> {
-        let wrong = Sealer::from_setting(&self.sealing_key).err();
+        let wrong = AppleKeySealer::from_setting(&self.sealing_key).err();
         wrong.map(|message| ConfigProblem::new(SEALING_KEY, message)).into_iter().collect()
     }
 }

@@ -3,17 +3,17 @@
 //! A sealed secret is a nonce of 12 bytes, and the text in AES-256-GCM. The tenant, the tracker and the use are authenticated: a
 //! value that is copied to another row or column does not open.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
+use unslide_api::feature::sealing::{SealError, Sealer};
 use unslide_model::{Secret, TenantId};
 
 /// The setting with the key.
 pub const SEALING_KEY: &str = "api.tickets.sealing_key";
 
+const OTHER_KEY: &str = "it was sealed with another api.tickets.sealing_key: set the tracker again";
+
 /// Seals and opens the secrets of trackers.
-pub struct TrackerSealer(LessSafeKey);
+pub struct TrackerSealer(Sealer);
 
 /// The use of a secret.
 #[derive(Clone, Copy, Debug)]
@@ -32,18 +32,9 @@ pub struct TrackerSecretOwner<'n> {
 }
 
 impl TrackerSecretOwner<'_> {
-    fn associated_data(self, secret_use: SecretUse) -> Vec<u8> {
-        format!("tracker secret 1\n{}\n{}\n{secret_use:?}", self.tenant, self.tracker).into_bytes()
+    fn associated_data(self, secret_use: SecretUse) -> String {
+        format!("tracker secret 1\n{}\n{}\n{secret_use:?}", self.tenant, self.tracker)
     }
-}
-
-/// The failure to seal or open a secret.
-#[derive(Debug, thiserror::Error)]
-pub enum TrackerSealError {
-    #[error("the operating system gives no random bytes")]
-    Random,
-    #[error("it was sealed with another {SEALING_KEY}: set the tracker again")]
-    OtherKey,
 }
 
 impl TrackerSealer {
@@ -52,65 +43,51 @@ impl TrackerSealer {
     /// # Errors
     /// Returns what is wrong with it.
     pub fn from_setting(text: &Secret) -> Result<Option<TrackerSealer>, String> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let bytes = STANDARD.decode(text.reveal()).unwrap_or_default();
-        let key = UnboundKey::new(&AES_256_GCM, &bytes)
-            .map_err(|_| "must be 32 bytes in base64, as `openssl rand -base64 32` prints".to_owned())?;
-        Ok(Some(TrackerSealer(LessSafeKey::new(key))))
+        Ok(Sealer::from_setting(text, OTHER_KEY)?.map(TrackerSealer))
     }
 
     /// Encrypts a secret.
     ///
     /// # Errors
-    /// [`TrackerSealError::Random`].
+    /// [`SealError::Random`].
     pub fn seal(
         &self,
         owner: TrackerSecretOwner<'_>,
         secret_use: SecretUse,
         secret: &Secret,
-    ) -> Result<Vec<u8>, TrackerSealError> {
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| TrackerSealError::Random)?;
-        let mut text = secret.reveal().as_bytes().to_vec();
-        let aad = Aad::from(owner.associated_data(secret_use));
-        let tag = self.0.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text);
-        let tag = tag.map_err(|_| TrackerSealError::Random)?;
-        Ok([&nonce, text.as_slice(), tag.as_ref()].concat())
+    ) -> Result<Vec<u8>, SealError> {
+        self.0.seal(&owner.associated_data(secret_use), secret.reveal().as_bytes())
     }
 
     /// Decrypts a secret.
     ///
     /// # Errors
-    /// [`TrackerSealError::OtherKey`].
+    /// [`SealError::OtherKey`].
     pub fn open(
         &self,
         owner: TrackerSecretOwner<'_>,
         secret_use: SecretUse,
         sealed: &[u8],
-    ) -> Result<Secret, TrackerSealError> {
-        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(TrackerSealError::OtherKey)?;
-        let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), text.to_vec());
-        let plain = self.0.open_in_place(nonce, Aad::from(owner.associated_data(secret_use)), &mut text);
-        let plain = plain.map_err(|_| TrackerSealError::OtherKey)?;
-        Ok(Secret::new(String::from_utf8_lossy(plain)))
+    ) -> Result<Secret, SealError> {
+        self.0.open_text(&owner.associated_data(secret_use), sealed)
     }
 }
 
 /// Returns a new secret of 256 random bits in hexadecimal digits.
 ///
 /// # Errors
-/// [`TrackerSealError::Random`].
-pub fn generate_secret() -> Result<Secret, TrackerSealError> {
+/// [`SealError::Random`].
+pub fn generate_secret() -> Result<Secret, SealError> {
     let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| TrackerSealError::Random)?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| SealError::Random)?;
     Ok(Secret::new(unslide_api::entropy::write_token(&bytes)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
 
     #[test]
     fn a_sealed_secret_opens_for_its_tracker_and_use_only() {

@@ -2,7 +2,7 @@
 
 use super::{EVERY_APP, TestFlightState, read_state};
 use crate::apple::{AppleClient, AppleError, AppleKey};
-use crate::sealing::{AppleKeyOwner, SEALING_KEY, Sealer};
+use crate::sealing::{AppleKeyOwner, AppleKeySealer, SEALING_KEY};
 use crate::store::{self, InboxKey, NewInboxKey};
 use crate::{Inbox, InboxExtension};
 use axum::extract::State;
@@ -160,7 +160,7 @@ fn find_private_key(
     new: &NewTestFlight,
     known: Option<&InboxKey>,
     tenant: &TenantId,
-    sealer: &Sealer,
+    sealer: &AppleKeySealer,
 ) -> Result<Secret, Problem> {
     if let Some(pem) = new.private_key.as_ref().filter(|pem| !pem.is_empty()) {
         return Ok(pem.clone());

@@ -2,9 +2,10 @@
 
 use super::{NEXT_TURN_INTERVAL, POLL_INTERVAL};
 use crate::apple::{AppleError, AppleKeyError};
-use crate::sealing::{SEALING_KEY, SealError};
+use crate::sealing::SEALING_KEY;
 use crate::store::PollEnd;
 use time::Duration;
+use unslide_api::feature::sealing::SealError;
 use unslide_api::problem::Problem;
 use unslide_model::TenantId;
 use unslide_store::StoreError;

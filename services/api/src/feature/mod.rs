@@ -8,6 +8,7 @@ pub mod operation;
 mod outcomes;
 pub mod panels;
 pub mod path_keys;
+pub mod sealing;
 pub mod site;
 pub mod sources;
 pub mod tenant_turns;
