@@ -1,7 +1,7 @@
 //! Encryption of the headers for a tenant's collector with the key of the service, so that the database and its backups hold none.
 //!
 //! Sealed headers are a nonce of 12 bytes, and their JSON in AES-256-GCM. The tenant and the URL are authenticated: a row that is
-//! copied to another tenant, or whose URL is changed, does not open.
+//! copied to another tenant, or gets another URL, does not open.
 
 use std::collections::BTreeMap;
 use unslide_api::feature::sealing::{SealError, Sealer};

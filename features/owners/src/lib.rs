@@ -1,4 +1,4 @@
-//! Owners of code: whose a group is, by the CODEOWNERS file of its app and the source file of its cause.
+//! Owners of code: the owner of a group, by the CODEOWNERS file of its app and the source file of its cause.
 //!
 //! `store` has the statements, `looks` the work beside the requests, `operations` the API, `pages` the page of owners, and
 //! `panels` the owner on the page of a group. The package `formats` reads the files, and `commands` has the subcommand.

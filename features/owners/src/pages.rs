@@ -1,4 +1,4 @@
-//! `/console/owners`: whose the crashes of an app are.
+//! `/console/owners`: the owners of the crashes of an app.
 
 use crate::operations::get::{AppOwners, OwnersQuery, get_owners};
 use crate::store::{LABEL_PREFIX, NO_OWNER_LABEL, list_apps};

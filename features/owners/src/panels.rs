@@ -8,7 +8,7 @@ use unslide_store::{HookFuture, TenantTx};
 /// Lines that the page shows.
 const LINES_LIMIT: usize = 3;
 
-/// Shows whose a group is, and which frame, path and line decided.
+/// Shows the owner of a group, and which frame, path and line decided.
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let PanelSlot::Group(group) = slot else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! What a tracker and a ticket are, for statements, requests and pages.
+//! The types of trackers and tickets, for statements, requests and pages.
 
 use unslide_store::sql::words;
 use utoipa::ToSchema;

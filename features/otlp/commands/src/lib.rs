@@ -64,7 +64,7 @@ enum OtlpCommand {
     },
 }
 
-/// What becomes of records that are no crash.
+/// How records that are no crash are answered.
 #[derive(Clone, Copy, ValueEnum)]
 enum OtherRecords {
     Accept,
@@ -75,7 +75,7 @@ enum OtherRecords {
 struct SetArguments {
     #[command(flatten)]
     server: ApiServer,
-    /// What becomes of records that are no crash: accepted and counted, or refused in the answer
+    /// How records that are no crash are answered: accepted and counted, or refused
     #[arg(long, value_enum, default_value = "accept")]
     other_records: OtherRecords,
     /// URL of the collector for logs. Without it, crashes are not sent

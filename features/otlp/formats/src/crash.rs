@@ -31,7 +31,7 @@ const TEXT_BEGINNINGS: [&str; 5] =
 /// The heading of the images of Apple's text.
 const IMAGES_HEADING: &str = "Binary Images:";
 
-/// What a record has of a crash.
+/// The crash in a record, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundCrash {
     /// It is an ordinary record.

@@ -11,6 +11,6 @@ pub(crate) const REPORT_FRAMES_LIMIT: usize = 16_384;
 pub struct CrashDocument {
     /// The report in a form that readers of reports know.
     pub bytes: Vec<u8>,
-    /// What the attributes say about the app, the device and the run.
+    /// Facts about the app, the device and the run from the attributes.
     pub facts: TelemetryFacts,
 }

@@ -1,4 +1,4 @@
-//! What the attributes of a record say about the app, the device and the run, as members of a report.
+//! Facts about the app, the device and the run from the attributes of a record, as members of a report.
 
 use crate::record::TelemetryRecord;
 use time::OffsetDateTime;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// The most characters of a fact.
 const FACT_CHARS_LIMIT: usize = 200;
-/// Attributes whose value is the app, if it has the form of a bundle identifier: no convention has a key for that.
+/// Attributes that name the app, if their value has the form of a bundle identifier: no convention has a key for that.
 const APP_KEYS: [&str; 3] = ["app.bundle_id", "app.bundle.id", "service.name"];
 
 /// Members of the sections `report`, `system` and `user` that a report gets if it lacks them.
@@ -37,7 +37,7 @@ pub struct TelemetryFacts {
     pub user: Option<String>,
     /// `screen.name`.
     pub screen: Option<String>,
-    /// What a person should know about the record, such as that its stack is cut.
+    /// Remarks about the record for a person, such as that its stack is cut.
     pub notes: Vec<String>,
 }
 

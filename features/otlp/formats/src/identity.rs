@@ -1,4 +1,4 @@
-//! Ids of crashes whose form has none.
+//! Ids of crashes, for forms that have none.
 
 use sha2::{Digest, Sha256};
 use uuid::Builder;

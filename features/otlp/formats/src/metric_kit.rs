@@ -17,7 +17,7 @@ const FRAMES_LIMIT: usize = 512;
 /// The maximum number of stacks of a diagnostic.
 const STACKS_LIMIT: usize = 1_024;
 
-/// A diagnostic of MetricKit whose stacks senders pass on.
+/// A diagnostic of MetricKit. Senders pass on its stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiagnosticEvent {
     Crash,

@@ -16,7 +16,7 @@ pub enum TelemetryEncoding {
     Json,
 }
 
-/// What a request has records of.
+/// The kind of records in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetrySignal {
     /// `ExportLogsServiceRequest`.

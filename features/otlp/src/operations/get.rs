@@ -11,7 +11,7 @@ problems!(Failures: );
 
 /// Get the settings of OTLP
 ///
-/// What becomes of records that are no crash, and the collector to which crashes are sent: how many wait for it, when it took
+/// How records that are no crash are answered, and the collector to which crashes are sent: how many wait for it, when it took
 /// records last, and why the last request failed.
 #[utoipa::path(get, path = "/v1/otlp", tag = "otlp", operation_id = "get_otlp",
     responses((status = 200, description = "The settings.", body = OtlpState), Failures),

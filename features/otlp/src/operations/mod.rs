@@ -21,7 +21,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(get::get_otlp, set::set_otlp, remove::remove_otlp))
 }
 
-/// What becomes of records that are no crash.
+/// How records that are no crash are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherRecords {
@@ -35,7 +35,7 @@ pub enum OtherRecords {
 /// The settings of OTLP of a tenant.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct OtlpState {
-    /// What becomes of records that are no crash.
+    /// How records that are no crash are answered.
     pub other_records: OtherRecords,
     /// The collector to which crashes are sent; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,7 +34,7 @@ const OWN_HEADERS: [&str; 6] =
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewOtlp {
-    /// What becomes of records that are no crash; `accept` if absent.
+    /// How records that are no crash are answered; `accept` if absent.
     #[serde(default)]
     pub other_records: OtherRecords,
     /// The collector to which crashes are sent. Absent for none.

@@ -20,7 +20,7 @@ const SENTENCE_CHARS_LIMIT: usize = 1_000;
 /// Seconds after which a request may be sent again if the failure names no time.
 const RETRY_SECONDS: u32 = 5;
 
-/// What became of a request after the broker has its records.
+/// The outcome of a request after the broker has its records.
 #[derive(Debug)]
 pub struct TelemetryOutcome {
     pub tenant: TenantId,
@@ -57,7 +57,7 @@ struct PartialSuccess {
 }
 
 impl RequestForm {
-    /// Answers a request whose records were taken, all or a part of them.
+    /// Answers a request after its records were taken, all or a part of them.
     pub fn answer_outcome(self, outcome: &TelemetryOutcome) -> Response {
         let partial = describe_outcome(outcome);
         let body = match self.encoding {

@@ -41,7 +41,7 @@ impl RequestForm {
         Ok(RequestForm { encoding, signal })
     }
 
-    /// Returns the form of an answer to a request whose form is not known.
+    /// Returns the form of an answer to a request of an unknown form.
     pub fn for_unknown_type(signal: TelemetrySignal) -> RequestForm {
         RequestForm { encoding: TelemetryEncoding::Json, signal }
     }

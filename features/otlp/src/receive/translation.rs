@@ -15,7 +15,7 @@ use unslide_report::Report;
 /// Sentences about records of a request that are kept for its answer.
 const SENTENCES_LIMIT: usize = 10;
 
-/// What became of the records of a request.
+/// The outcome of the records of a request.
 #[derive(Debug, Default)]
 pub struct Translation {
     /// Records that are no crash.
@@ -24,7 +24,7 @@ pub struct Translation {
     pub unreadable: usize,
     /// Why, of the first of them.
     pub problems: Vec<String>,
-    /// What a sender should know about crashes that became reports.
+    /// Warnings for the sender about crashes that became reports.
     pub warnings: Vec<String>,
     /// The place of the record of each report.
     pub places: Vec<usize>,

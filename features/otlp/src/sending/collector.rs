@@ -27,7 +27,7 @@ pub struct CollectorRequest {
     pub headers: BTreeMap<String, Secret>,
 }
 
-/// What a collector says.
+/// The answer of a collector.
 pub enum CollectorAnswer {
     /// It took the records, but for a number of them, for this reason.
     Taken { refused: usize, message: String },

@@ -30,7 +30,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(180);
 /// Reports of a request, and requests of a turn.
 const BATCH_LIMIT: u16 = 50;
 const BATCHES_LIMIT: usize = 20;
-/// Reads of a report whose body is moved or revised at the same time.
+/// Reads of a report if its body is moved or revised at the same time.
 const BODY_READS: usize = 3;
 /// The pause after a request that failed, which doubles up to the longest.
 const FIRST_RETRY_INTERVAL: time::Duration = time::Duration::seconds(5);
@@ -61,11 +61,11 @@ where
     }
 }
 
-/// What a turn has done.
+/// The outcome of a turn.
 #[derive(Default)]
 struct Turn {
     has_sent: bool,
-    /// What the collector has refused.
+    /// The words of the collector about records that it has refused.
     refusal: Option<String>,
 }
 
@@ -168,7 +168,7 @@ impl ReportSender {
         Ok(CollectorRequest { url: Secret::new(target.url.as_str()), headers })
     }
 
-    /// Returns the record of a report as it is stored now. None if it is gone, is no crash, or its body is lost: that one would keep all
+    /// Returns the record of a report in its stored revision. None if it is gone, is no crash, or its body is lost: that one would keep all
     /// others waiting.
     async fn read_record(
         &self,

@@ -1,4 +1,4 @@
-//! The outbox: reports whose newest revision the collector does not have. A row is written in the transaction that stores the report.
+//! The outbox: reports with a revision that the collector does not have. A row is written in the transaction that stores the report.
 
 use unslide_model::ReportId;
 use unslide_store::{Result, StoredReport, TenantTx};

@@ -30,7 +30,7 @@ pub struct NewOtlpSettings {
     pub sealed_headers: Option<Vec<u8>>,
 }
 
-/// The collector of a tenant whose turn was claimed.
+/// The collector of a tenant, once its turn is claimed.
 #[derive(Clone, Debug)]
 pub struct ExportTarget {
     pub url: String,

@@ -49,7 +49,7 @@ pub enum OwnersFileError {
 pub struct OwnersLineProblem {
     /// The line's number, from 1.
     pub line: u32,
-    /// What is wrong, and what becomes of it.
+    /// The fault, and how the line is read.
     pub problem: String,
 }
 

@@ -15,7 +15,7 @@ const DEPENDENCY_FOLDERS: [&str; 6] =
 const GENERATED_FOLDERS: [&str; 2] = ["DerivedSources", "DerivedData"];
 
 words! {
-    /// What was found out about the owner of a source file.
+    /// The outcome of the look for the owner of a source file.
     pub enum OwnerOutcome {
         /// It has owners.
         Owned = "owned",
@@ -41,7 +41,7 @@ words! {
 /// The owner of a source file, with what decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedOwner {
-    /// What was found out.
+    /// The outcome.
     pub outcome: OwnerOutcome,
     /// The owners, at most [`MAX_OWNERS`].
     pub owners: Vec<String>,

@@ -25,7 +25,7 @@ const TEXT_CHARS: usize = 1_000;
 #[error("the look is old: files, rewrites or the group have changed since it began")]
 struct OldLook;
 
-/// What looks of one tenant share.
+/// Data that looks of one tenant share.
 pub struct LookBatch<'s> {
     symbolication: &'s Symbolication,
     tenant: &'s TenantId,

@@ -1,7 +1,7 @@
 //! Looks for the owners of groups, beside the requests of the api.
 //!
 //! Every process of the api looks. The database gives each group that is due to one process at a time, and takes a result
-//! only if nothing has made it old. A group whose look fails stays due; the others of its batch do not notice.
+//! only if nothing has made it old. After a look that fails the group stays due; the others of its batch do not notice.
 
 mod batch;
 mod cause;

@@ -1,4 +1,4 @@
-//! `GET /v1/groups/{id}/owners`: whose a group is, and what decided.
+//! `GET /v1/groups/{id}/owners`: the owner of a group, and what decided.
 
 use crate::store::{self, OwnerExplanation};
 use axum::Json;
@@ -13,7 +13,7 @@ use unslide_model::{GroupRef, ReportId};
 use unslide_store::GroupId;
 use utoipa::ToSchema;
 
-/// The word for a group whose owner was not looked for yet.
+/// The word for a group before the first look for its owner.
 const WAITING: &str = "waiting";
 
 /// The owners of a group's code.

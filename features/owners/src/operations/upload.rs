@@ -17,7 +17,7 @@ use unslide_owners_formats::{MAX_OWNERS_BYTES, OwnersDialect, OwnersFile};
 use unslide_store::audit;
 use utoipa::IntoParams;
 
-/// What the file is for.
+/// The app and the version of a file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -9,7 +9,7 @@ use unslide_owners_formats::{DecidingLine, OwnerOutcome, PathRewrite};
 use unslide_store::{GroupId, Result, TenantTx};
 use utoipa::ToSchema;
 
-/// What decided about the owner of a group.
+/// The frame, path and line that decided about the owner of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct OwnerExplanation {

@@ -43,7 +43,7 @@ async fn add_new_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> 
     Ok(())
 }
 
-/// Makes groups due whose owner was read from an earlier revision of these reports.
+/// Makes groups due if their owner was read from an earlier revision of these reports.
 async fn renew_revised(tx: &mut TenantTx, stored: &StoredReports) -> Result<()> {
     let revised: Vec<_> = stored.reports.iter().filter(|report| !report.is_new).collect();
     if revised.is_empty() {

@@ -31,7 +31,7 @@ pub struct DueGroup {
     /// The number of looks that were asked for so far: the look answers these.
     pub needed: i64,
     pub failures: i32,
-    /// What the last look has found.
+    /// The result of the last look.
     pub before: OwnerExplanation,
 }
 
@@ -47,7 +47,7 @@ pub async fn list_due_tenants(store: &Store, after: &str, limit: u16) -> Result<
     Ok(rows.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
 }
 
-/// Makes the next groups of an app due whose files or rewrites have changed. Returns true if there is more to do.
+/// Makes the next groups of an app due after its files or rewrites have changed. Returns true if there is more to do.
 pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let next = sqlx::query!(

@@ -1,4 +1,4 @@
-//! How many crashes have an owner, and whose they are.
+//! How many crashes have an owner, and which.
 
 use serde::Serialize;
 use time::Date;

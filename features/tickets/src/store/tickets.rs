@@ -4,7 +4,7 @@ use crate::ticket::{RemoteTicket, TicketMarker, TicketState};
 use time::OffsetDateTime;
 use unslide_store::{GroupId, Result, TenantTx};
 
-/// A ticket as it is stored.
+/// A stored ticket.
 #[derive(Clone, Debug)]
 pub struct StoredTicket {
     pub group: GroupId,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use unslide_store::{Result, TenantTx};
 
-/// A tracker as it is stored.
+/// A stored tracker.
 #[derive(Clone, Debug)]
 pub struct TrackerRow {
     pub name: String,

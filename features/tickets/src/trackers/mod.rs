@@ -30,7 +30,7 @@ impl TrackerKind {
     }
 }
 
-/// The account with which a tracker is asked, and where its tickets go.
+/// The account for requests to a tracker, and the project of its tickets.
 #[derive(Clone, Debug)]
 pub struct TrackerAccount {
     /// The address of the API, without a slash at its end.
@@ -112,7 +112,7 @@ pub enum TrackerEvent {
     Other,
 }
 
-/// The parts of a hook that prove where it came from.
+/// The parts of a hook that prove its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct HookProof<'h> {
     pub headers: &'h HeaderMap,

@@ -19,7 +19,7 @@ use unslide_report::reader::ReportReaders;
 #[derive(Clone, Copy, Debug)]
 pub struct AppSender<'s> {
     pub tenant: &'s TenantId,
-    /// The apps whose reports the key may send: bundle identifiers, or their beginnings and `*`.
+    /// The apps that the key may send reports of: bundle identifiers, or their beginnings and `*`.
     pub apps: &'s [String],
 }
 
