@@ -55,7 +55,7 @@ impl Input {
         let built = object::build_symcache(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let frames = 320;
-        let (addresses, calls) = choose(&symcache, frames);
+        let (addresses, calls) = choose(&symcache, frames, 0);
         let images = 150;
         let template = template(&symcache, &addresses, images);
         let found = template.windows(ID.len()).position(|bytes| bytes == ID.as_bytes());
@@ -72,6 +72,12 @@ impl Input {
             id_at,
             symcache: Arc::new(symcache),
         }
+    }
+
+    /// Reports of so many addresses that none is remembered when it comes again.
+    pub fn unlike_reports(&self) -> Vec<Vec<u8>> {
+        let reports = (1..64).map(|shift| choose(&self.symcache, self.frames, shift).0);
+        reports.map(|addresses| template(&self.symcache, &addresses, self.images)).collect()
     }
 
     /// The report with this number in its id.
@@ -105,8 +111,9 @@ fn template(symcache: &SymCache, addresses: &[u64], images: usize) -> Vec<u8> {
 }
 
 /// Seven of ten addresses from code with inlined calls, three from code that only the symbol table
-/// knows (where that is little, from code without inlined calls), spread evenly; and all their calls.
-fn choose(symcache: &SymCache, frames: usize) -> (Vec<u64>, usize) {
+/// knows (where that is little, from code without inlined calls), spread evenly; and all their calls. Another
+/// shift gives others, where there are enough.
+fn choose(symcache: &SymCache, frames: usize, shift: usize) -> (Vec<u64>, usize) {
     let mut inlined = Vec::new();
     let mut named = Vec::new();
     let mut flat = Vec::new();
@@ -122,7 +129,7 @@ fn choose(symcache: &SymCache, frames: usize) -> (Vec<u64>, usize) {
     }
     let others = if named.len() >= frames / 10 { named } else { flat };
     let spread = |from: &[(RelativeAddress, usize)], count: usize| -> Vec<(RelativeAddress, usize)> {
-        (0..count).map(|n| from[n * from.len() / count]).collect()
+        (0..count).map(|n| from[(n * from.len() / count + shift) % from.len()]).collect()
     };
     let mut chosen = spread(&inlined, frames * 7 / 10);
     chosen.extend(spread(&others, frames - chosen.len()));

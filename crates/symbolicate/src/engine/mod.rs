@@ -2,7 +2,7 @@
 
 mod image_outcome;
 mod javascript;
-mod memo;
+mod memory;
 mod output;
 mod output_size;
 
@@ -14,7 +14,7 @@ use crate::plan::{Plan, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache;
-use memo::Memo;
+use memory::{AnswerKey, AnswerMemory, with_memory};
 pub use output::{ENGINE, OUTPUT_VERSION};
 use output::{FrameDetail, ReportFacts};
 pub use output_size::most_bytes;
@@ -172,7 +172,8 @@ impl<'a> Plan<'_, 'a> {
         }
         let always = AlwaysWritten { warnings: warnings.len(), findings: &findings };
         let mut splicer = Splicer::new(self, &judged, &always, context);
-        let (mut tally, mut referred) = self.write_frames(&judged, context, &mut splicer, &mut names);
+        let (mut tally, mut referred) =
+            with_memory(|memory| self.write_frames(&judged, context, &mut splicer, &mut names, memory));
         let answers = self.answer_javascript(&judged, &mut tally, &mut referred);
         let javascript = self.javascript_part(&answers, &judged, context.detail, &mut splicer);
         let (images, missing) = self.list_outcomes(&judged, &referred);
@@ -234,11 +235,11 @@ impl<'a> Plan<'_, 'a> {
         context: &Context<'_>,
         splicer: &mut Splicer<'_>,
         names: &mut DeviceNames<'a>,
+        memory: &mut AnswerMemory,
     ) -> (FrameTally, Vec<References>) {
         let mut tally = FrameTally::default();
         tally.counts.invalid = self.report.invalid.frames;
         let mut referred = vec![References::default(); self.images.len()];
-        let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter().enumerate();
         for backtrace in &self.report.backtraces {
             let wanted = FrameDetail::for_thread(context.detail, is_of_the_crash(backtrace));
@@ -259,15 +260,16 @@ impl<'a> Plan<'_, 'a> {
                 let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
                 splicer.insert(frame.insert_at, frame.own_member.clone(), frame.has_members);
                 let extent = splicer.affordable_detail(wanted);
-                let key = memo.build_key(planned, after_sigtramp, extent);
-                if let Some((range, image)) = memo.get(&key).filter(|(range, _)| {
-                    extent == FrameDetail::StatusOnly || splicer.try_reserve(range.len())
-                }) {
-                    splicer.out.extend_from_within(range);
-                    let index = image as usize;
-                    referred[index].frames += 1;
-                    let lacks_dsym = judged[index].lacks_dsym(&self.images[index]);
-                    self.count_frame(&mut tally, FrameStatus::Symbolicated, Some(index), lacks_dsym);
+                let key = AnswerKey::build(self, judged, planned, after_sigtramp, extent);
+                if let Some(key) = &key
+                    && let Some(answer) = memory.find(key)
+                    && (extent == FrameDetail::StatusOnly || splicer.try_reserve(answer.len()))
+                {
+                    splicer.out.extend_from_slice(answer);
+                    referred[key.image].frames += 1;
+                    let lacks_dsym = judged[key.image].lacks_dsym(&self.images[key.image]);
+                    referred[key.image].lack_dsym |= lacks_dsym;
+                    self.count_frame(&mut tally, FrameStatus::Symbolicated, Some(key.image), lacks_dsym);
                     continue;
                 }
                 let answered = answer_frame(self, judged, frame, planned, after_sigtramp);
@@ -284,12 +286,12 @@ impl<'a> Plan<'_, 'a> {
                 if !splicer.write_frame(&answered, judged, extent, names) {
                     continue;
                 }
-                if let Some(place) = answered.place
+                if let Some(key) = key
                     && answered.status == FrameStatus::Symbolicated
                     && !is_sigtramp
                     && !answered.is_hidden()
                 {
-                    memo.store_answer(key, start..splicer.out.len(), place.image);
+                    memory.remember(&key, &splicer.out[start..]);
                 }
             }
         }

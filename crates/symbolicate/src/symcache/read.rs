@@ -9,6 +9,7 @@ use super::{
 };
 use crate::javascript::SourceMapTable;
 use bytes::Bytes;
+use std::sync::atomic::{AtomicU64, Ordering};
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 use unslide_report::Text;
 
@@ -47,6 +48,8 @@ pub enum SymCacheError {
 pub struct SymCache {
     bytes: Bytes,
     layout: Layout,
+    /// A number that no other symcache has in this process, from 1.
+    number: u64,
 }
 
 /// Result of a look-up.
@@ -158,7 +161,13 @@ impl SymCache {
     pub fn parse(bytes: impl Into<Bytes>) -> Result<SymCache, SymCacheError> {
         let bytes = bytes.into();
         let layout = Layout::from_bytes(&bytes)?;
-        Ok(SymCache { bytes, layout })
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+        Ok(SymCache { bytes, layout, number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// Returns a number that no other symcache has in this process, from 1. A clone has the same.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Reads every byte and compares the checksum. Useful once after a download.

@@ -32,6 +32,19 @@ fn check(input: &[u8], what: &str) {
     for detail in [Detail::Full, Detail::CrashedThreadOnly, Detail::FunctionsOnly] {
         let context = Context { revision: Some(3), detail, ..Context::default() };
         let enriched = enrich(&report, &|id| have.get(id), &context);
+        // This thread remembers answers, and a new one none.
+        let remembered = enrich(&report, &|id| have.get(id), &context);
+        let fresh = std::thread::scope(|scope| {
+            scope.spawn(|| enrich(&report, &|id| have.get(id), &context)).join().unwrap()
+        });
+        for other in [&remembered, &fresh] {
+            assert_eq!(
+                String::from_utf8_lossy(&other.bytes),
+                String::from_utf8_lossy(&enriched.bytes),
+                "{what}"
+            );
+            assert_eq!((&other.images, other.frames), (&enriched.images, enriched.frames), "{what}");
+        }
         let again = Read::read(&enriched.bytes, &limits).unwrap();
         assert_eq!(again.strip_additions(), report.strip_additions(), "strip, {what}");
         assert_eq!(again.id, report.id, "{what}");
