@@ -39,19 +39,27 @@ pub async fn run(
     shutdown: Shutdown,
 ) {
     let MaintenanceParts { bodies, mut tenants } = parts;
+    let interval = Duration::from_secs(settings.maintenance_seconds);
     let mut pause = Duration::ZERO;
-    let mut looked: Option<Instant> = None;
-    let mut waits = true;
+    let (mut rounds, mut looked): (Option<Instant>, Option<Instant>) = (None, None);
     let mut over_fails = false;
+    let mut has_more = false;
     loop {
         tokio::select! {
             () = shutdown.wait_until_begun() => return,
             () = tokio::time::sleep(pause) => {}
         }
+        let mut waits = true;
         let done = async {
             // A failure of one part does not keep the others from running.
-            let caught_up = run_once(&store, &metrics, &logs).await;
+            let caught_up = request_deferred(&store, &logs).await;
             waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
+            // What follows reads the rows of all tenants: logs that are far behind do not make it more frequent.
+            if !has_more && rounds.is_some_and(|at| at.elapsed() < interval) {
+                return caught_up.map(|_| None);
+            }
+            rounds = Some(Instant::now());
+            let prepared = make_tables(&store, &metrics).await;
             let forgotten = forget_expired(&store, &settings).await;
             let mut over = Ok(());
             if looked.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
@@ -66,26 +74,27 @@ pub async fn run(
             let watched = tenants.update_gauges().await;
             let more = bodies.run_round().await?;
             caught_up?;
+            prepared?;
             forgotten?;
             folded?;
             watched?;
-            over.map(|()| more)
+            over.map(|()| Some(more))
         };
         let done = tokio::select! {
             done = done => done,
             // The shutdown interrupts a round at any step, which each part tolerates.
             () = shutdown.wait_until_begun() => return,
         };
+        has_more = matches!(done, Ok(Some(true)));
         // Deferred reports are due as soon as the ends of the logs are reached.
-        pause =
-            if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.maintenance_seconds) };
+        pause = match (has_more, waits) {
+            (true, _) => Duration::ZERO,
+            (false, true) => Duration::from_secs(1),
+            (false, false) => interval,
+        };
         match done {
-            Ok(more) => {
-                metrics.maintenance_failing.set(over_fails.into());
-                if more {
-                    pause = Duration::ZERO;
-                }
-            }
+            Ok(None) => {}
+            Ok(Some(_)) => metrics.maintenance_failing.set(over_fails.into()),
             Err(error) => {
                 metrics.maintenance_failing.set(1);
                 tracing::warn!(error = format_causes(&error), "maintenance failed and is tried again");
@@ -99,8 +108,8 @@ const DAYS_AHEAD: time::Duration = time::Duration::days(7);
 /// Age at which dead letters leave the index: the dead-letter topic keeps them as long.
 const DEAD_LETTER_RETENTION: time::Duration = time::Duration::days(30);
 
-/// Returns true if every log was read up to the end that it had at the start.
-async fn run_once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bool, MoveError> {
+/// Makes the tables of the days ahead, and updates gauges.
+async fn make_tables(store: &Store, metrics: &Metrics) -> Result<(), MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let made = partitions::ensure_partitions(store, today, today.saturating_add(DAYS_AHEAD)).await?;
@@ -114,6 +123,12 @@ async fn run_once(store: &Store, metrics: &Metrics, logs: &[State]) -> Result<bo
     for (stage, oldest) in dead_letters::oldest_by_stage(store).await? {
         metrics.set_oldest_dead_letter(stage, oldest.map(|at| now - at));
     }
+    Ok(())
+}
+
+/// Requests the reports that a replay deferred, once every log was read up to the end that it had at the start. Returns
+/// whether they were.
+async fn request_deferred(store: &Store, logs: &[State]) -> Result<bool, MoveError> {
     let mut caught_up = true;
     for log in logs {
         caught_up = caught_up && log.caught_up(store).await?;

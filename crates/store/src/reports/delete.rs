@@ -76,21 +76,19 @@ pub(crate) async fn drop_rest(
     variants: &[i32],
 ) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    // The times once more: by them the days of other reports are left out.
+    // The times once more: by them the days of other reports are left out, and the rest is found in the index.
     macro_rules! delete_of {
         ($table:tt) => {
             sqlx::query!(
                 "DELETE FROM "
                     + $table
                     + " r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-                        WHERE r.tenant = $1 AND r.received_at BETWEEN $5 AND $6 AND r.received_at = k.received_at
+                        WHERE r.tenant = $1 AND r.received_at = ANY ($2) AND r.received_at = k.received_at
                           AND r.report_id = k.report_id AND r.variant = k.variant",
                 tenant,
                 times,
                 ids,
-                variants,
-                times.iter().min(),
-                times.iter().max()
+                variants
             )
             .execute(&mut *connection)
             .await?

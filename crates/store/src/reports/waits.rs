@@ -265,8 +265,10 @@ pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) 
                   s.tenant <> $1 AS "system!"
            FROM unnest($2::uuid[], $4::integer[]) AS n (report_id, variant)
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
-           JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
-                         AND r.variant = k.variant
+           CROSS JOIN LATERAL (
+               SELECT * FROM reports o
+               WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id AND o.variant = k.variant
+               LIMIT 1) r
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN system_waits w ON w.tenant = k.tenant AND w.debug_id = i.debug_id
                               AND w.day = (r.received_at AT TIME ZONE 'UTC')::date
@@ -298,8 +300,10 @@ pub(crate) async fn system_since(
                   s.tenant <> $1 AS "system!"
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $6::timestamptz[])
                AS a (received_at, report_id, variant, since)
-           JOIN reports r ON r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id
-                         AND r.variant = a.variant
+           CROSS JOIN LATERAL (
+               SELECT * FROM reports o
+               WHERE o.tenant = $1 AND o.received_at = a.received_at AND o.report_id = a.report_id AND o.variant = a.variant
+               LIMIT 1) r
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN symbol_slots s ON s.tenant IN ($1, $5) AND s.debug_id = i.debug_id
            WHERE s.quality > 0 AND s.updated_at >= a.since

@@ -278,15 +278,19 @@ async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row_key).unzip();
     let received: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let (connection, tenant, _) = tx.parts();
+    // One look into the indexes for each, however many reports there are.
     let found = sqlx::query!(
-        r#"SELECT r.report_id AS "report_id!", r.variant AS "variant!", CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?: SegmentId"
+        r#"SELECT a.report_id AS "report_id!", a.variant AS "variant!", s.segment AS "segment?: SegmentId"
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS a (received_at, report_id, variant)
-           JOIN reports r ON r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id
-                         AND r.variant = a.variant
-           LEFT JOIN report_bodies b ON b.tenant = r.tenant AND b.received_at = r.received_at
-                                    AND b.report_id = r.report_id AND b.variant = r.variant
-           LEFT JOIN report_frames f ON f.tenant = r.tenant AND f.received_at = r.received_at
-                                    AND f.report_id = r.report_id AND f.variant = r.variant"#,
+           CROSS JOIN LATERAL (
+               SELECT CASE WHEN b.report_id IS NULL THEN f.segment END AS segment
+               FROM reports r
+               LEFT JOIN report_bodies b ON b.tenant = r.tenant AND b.received_at = r.received_at
+                                        AND b.report_id = r.report_id AND b.variant = r.variant
+               LEFT JOIN report_frames f ON f.tenant = r.tenant AND f.received_at = r.received_at
+                                        AND f.report_id = r.report_id AND f.variant = r.variant
+               WHERE r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id AND r.variant = a.variant
+               LIMIT 1) s"#,
         tenant,
         &received,
         &ids,

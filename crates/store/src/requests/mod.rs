@@ -205,8 +205,10 @@ async fn still_needed(
         "SELECT k.report_id, k.variant, k.requested_needs
          FROM unnest($2::uuid[], $3::integer[]) AS o (report_id, variant)
          JOIN report_keys k ON k.tenant = $1 AND k.report_id = o.report_id AND k.variant = o.variant
-         JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
-                       AND r.report_id = k.report_id AND r.variant = k.variant
+         CROSS JOIN LATERAL (
+             SELECT FROM reports r
+             WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+             LIMIT 1) r
          WHERE k.deleted_at IS NULL",
         slug,
         &ids,

@@ -142,12 +142,13 @@ pub(crate) async fn drop_frames(
     variants: &[i32],
 ) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
+    // The times once more: by them the days of other reports are left out, and the rest is found in the index.
     let segments = sqlx::query_scalar!(
         r#"WITH gone AS (
                DELETE FROM report_frames f
                USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-               WHERE f.tenant = $1 AND f.received_at = k.received_at AND f.report_id = k.report_id
-                 AND f.variant = k.variant
+               WHERE f.tenant = $1 AND f.received_at = ANY ($2) AND f.received_at = k.received_at
+                 AND f.report_id = k.report_id AND f.variant = k.variant
                RETURNING f.segment)
            SELECT DISTINCT segment AS "segment!: SegmentId" FROM gone"#,
         tenant,

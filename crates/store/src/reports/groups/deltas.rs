@@ -100,7 +100,7 @@ async fn fold_page(tx: &mut TenantTx, groups: &[GroupId], limit: u32) -> Result<
         r#"DELETE FROM group_deltas d
          USING (SELECT group_id, id FROM group_deltas WHERE tenant = $1 AND group_id = ANY ($2)
                 ORDER BY group_id, id LIMIT $3) n
-         WHERE d.tenant = $1 AND d.group_id = n.group_id AND d.id = n.id
+         WHERE d.tenant = $1 AND d.group_id = ANY ($2) AND d.group_id = n.group_id AND d.id = n.id
          RETURNING d.group_id AS "group_id: GroupId", d.hour, d.version, d.model, d.os_version, d.device, d.reports"#,
         tenant,
         groups as &[GroupId],

@@ -77,6 +77,7 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
     let devices: Vec<Vec<u8>> = changes.iter().map(|change| change.device.clone()).collect();
     let gained: Vec<bool> = changes.iter().map(|change| change.gained).collect();
     let (connection, tenant, _) = tx.parts();
+    // The groups of a target as an array: whatever the planner knows, it looks each up in the index by its whole key.
     // `holders` are the groups of a target that have the device now. It was among theirs before if one has
     // lost it, or if one has it that has not gained it here.
     sqlx::query!(
@@ -95,9 +96,10 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
                SELECT t.id, sum((h.holders > 0)::integer - (t.lost OR h.holders > t.gains)::integer)::bigint AS devices
                FROM touched t
                CROSS JOIN LATERAL (
-                   SELECT count(*) AS holders FROM groups m
-                   JOIN group_devices d ON d.tenant = $1 AND d.group_id = m.id AND d.device = t.device
-                   WHERE m.tenant = $1 AND (m.id = t.id OR m.merged_into = t.id)) h
+                   SELECT count(*) AS holders FROM group_devices d
+                   WHERE d.tenant = $1 AND d.device = t.device
+                     AND d.group_id = ANY (ARRAY(SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = t.id)
+                                           || t.id)) h
                GROUP BY t.id)
            UPDATE groups g
            SET own_devices = g.own_devices + coalesce(c.own, 0), devices = g.devices + coalesce(c.total, c.own)

@@ -205,8 +205,11 @@ async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) 
                   r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id AS "group_id: GroupId", r.reason, r.title,
                   r.weight AS "weight!", r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
-                         AND r.variant = k.variant AND r.same_crash_as IS NULL
+           CROSS JOIN LATERAL (
+               SELECT * FROM reports o
+               WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id
+                 AND o.variant = k.variant AND o.same_crash_as IS NULL
+               LIMIT 1) r
            ORDER BY r.report_id, r.variant"#,
         tenant,
         &times,

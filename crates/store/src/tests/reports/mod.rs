@@ -10,6 +10,7 @@ pub mod groups;
 pub mod growing;
 pub mod keys;
 pub mod lists;
+pub mod plans;
 pub mod regroup;
 pub mod replaced_groups;
 pub mod scans;
