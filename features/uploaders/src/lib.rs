@@ -13,7 +13,6 @@ mod pages;
 mod posthog;
 mod sentry;
 mod sign_in;
-mod unused_files;
 mod whole_file;
 
 use axum::Extension;

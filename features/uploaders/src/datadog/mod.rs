@@ -3,8 +3,7 @@
 //! The client ends with 0 after every failure but a 403, so a bad key is a 403, and nothing else is one.
 
 use crate::sign_in::sign_in;
-use crate::unused_files::record_unused;
-use crate::whole_file::{FileSender, acquire_upload_permit};
+use crate::whole_file::{FileSender, UNUSED_KINDS, acquire_upload_permit, storable_name};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -78,8 +77,7 @@ async fn receive_upload(keys: &Arc<Keys>, parts: &RequestParts, body: Body) -> R
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let _permit = permit;
-        let received =
-            tokio::time::timeout(timeout, receive_form(&keys.storage, &access, &sender, form)).await;
+        let received = tokio::time::timeout(timeout, receive_form(&keys.storage, &sender, form)).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })
@@ -87,12 +85,7 @@ async fn receive_upload(keys: &Arc<Keys>, parts: &RequestParts, body: Body) -> R
     .await
 }
 
-async fn receive_form(
-    storage: &Storage,
-    access: &Access<SymbolsWrite>,
-    sender: &FileSender,
-    mut form: Parts,
-) -> Result<(), Problem> {
+async fn receive_form(storage: &Storage, sender: &FileSender, mut form: Parts) -> Result<(), Problem> {
     let (mut event, mut has_archive, mut number) = (None, false, 0);
     while let Some(field) = form.next().await? {
         number += 1;
@@ -117,7 +110,9 @@ async fn receive_form(
         (DSYM_EVENT, false) => {
             Err(Problem::new(Kind::InvalidUpload, format!("the form has no part {ARCHIVE_PART}")))
         }
-        (other, false) => record_unused(storage, &sender.owner, access.principal.key_id, other).await,
+        (other, false) => {
+            Err(Problem::new(Kind::UnsupportedFormat, format!("{}: {UNUSED_KINDS}", storable_name(other))))
+        }
     }
 }
 
@@ -134,12 +129,13 @@ async fn read_event(field: multer::Field<'static>) -> Result<UploadEvent, Proble
         .map_err(|error| Problem::new(Kind::InvalidUpload, format!("event: {error}")))
 }
 
-/// Returns the status of a failure. After a 403 the client says that the key is wrong, and after no other it ends with 1.
+/// Returns the status of a failure. After a 403 the client says that the key is wrong, and after no other it ends with 1. It
+/// sends a file again after every other status but 400, 401 and 413, and asks another server after a 400.
 fn failure_status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Unauthorized | Kind::InsufficientScope => StatusCode::FORBIDDEN,
         Kind::TenantSuspended => StatusCode::UNAUTHORIZED,
-        Kind::SymbolQuota => StatusCode::PAYLOAD_TOO_LARGE,
+        Kind::SymbolQuota | Kind::UnsupportedFormat => StatusCode::PAYLOAD_TOO_LARGE,
         kind if kind.status() == StatusCode::TOO_MANY_REQUESTS => StatusCode::SERVICE_UNAVAILABLE,
         kind if kind.status() == StatusCode::FORBIDDEN => StatusCode::BAD_REQUEST,
         kind => kind.status(),

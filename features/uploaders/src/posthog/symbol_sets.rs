@@ -3,8 +3,7 @@
 use super::container::open_container;
 use super::upload_url::{UploadUrl, UrlFile, add_token, find_key};
 use crate::declaration::read_declaration;
-use crate::unused_files::record_unused;
-use crate::whole_file::{FileSender, acquire_tenant_permit, storable_name};
+use crate::whole_file::{FileSender, UNUSED_KINDS, acquire_tenant_permit, storable_name};
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -23,7 +22,7 @@ use unslide_api::feature::upload::{
 use unslide_api::problem::{Kind, Problem};
 use unslide_model::{DebugId, Owner};
 use unslide_store::symbols::{SymbolReadiness, check_readiness};
-use unslide_store::{Uuid, tenants};
+use unslide_store::tenants;
 
 /// The most symbol sets in a request.
 const MAX_SETS: usize = 1_000;
@@ -136,15 +135,14 @@ pub async fn receive_set(
     let permit = acquire_tenant_permit(&storage.capacity, &tenant).await?;
     let quota = UploadQuota::for_tenant(&storage.capacity, &limits, key.app.is_some());
     let sender = FileSender { owner: Owner::Tenant(tenant), app: key.app, quota };
-    let (name, key_id) = (url.file.name, key.id);
+    let name = url.file.name;
     let body = Chunks::new(&parts.headers, body, sender.quota.bytes, storage.capacity.limits.client_pace())?;
     check_quota(storage, &sender.owner, announced_length(&parts.headers), sender.quota.symbol_bytes).await?;
     let (storage, timeout) = (storage.clone(), Duration::from_secs(storage.capacity.limits.upload_seconds));
     // In a task of its own, as every upload: a client that leaves still has its failure recorded.
     run_detached(Box::pin(async move {
         let _permit = permit;
-        let received =
-            tokio::time::timeout(timeout, store_container(&storage, &name, key_id, &sender, body)).await;
+        let received = tokio::time::timeout(timeout, store_container(&storage, &name, &sender, body)).await;
         received.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", timeout.as_secs())))
         })
@@ -155,7 +153,6 @@ pub async fn receive_set(
 async fn store_container(
     storage: &Storage,
     name: &str,
-    key_id: Uuid,
     sender: &FileSender,
     body: Chunks,
 ) -> Result<(), Problem> {
@@ -164,6 +161,6 @@ async fn store_container(
         sender.send_file(storage, Some(name), container.archive).await?;
         return Ok(());
     }
-    let kind = format!("symbol set of kind {}", container.kind);
-    record_unused(storage, &sender.owner, key_id, &kind).await
+    let detail = format!("symbol set of kind {}: {UNUSED_KINDS}", container.kind);
+    Err(Problem::new(Kind::UnsupportedFormat, detail))
 }
