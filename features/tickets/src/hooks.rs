@@ -21,7 +21,7 @@ use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
 use unslide_store::groups::{
-    GroupActor, GroupStatus, GroupUpdate, UpdateOutcome, find_short_ids, update_group,
+    GroupActor, GroupStatus, GroupUpdate, UpdateOutcome, find_short_ids, update_groups,
 };
 use unslide_store::queries::groups::find_group;
 use unslide_store::{GroupId, TenantTx};
@@ -50,6 +50,12 @@ pub fn hook_path(tenant: &TenantId, tracker: TrackerId) -> String {
 
 fn no_tracker() -> Problem {
     Problem::new(Kind::NotFound, "there is no such tracker")
+}
+
+fn not_signed() -> Problem {
+    let detail = "the signature of the hook is missing, too old, or made with another secret: give the webhook the secret that \
+                  the tracker was set with, or set the tracker again with the webhook's secret";
+    Problem::new(Kind::Unauthorized, detail)
 }
 
 /// Reads the last part of the path. Returns None for any other text.
@@ -93,13 +99,15 @@ async fn take_hook(
     let sealer = tickets.sealer.as_ref().ok_or_else(no_tracker)?;
     let owner = TrackerSecretOwner { tenant: &tenant, tracker: &row.name };
     let secret = sealer.open(owner, SecretUse::Hook, &row.sealed_hook_secret);
-    let secret = secret.map_err(|error| Problem::new(Kind::Unauthorized, format!("hook_secret: {error}")))?;
+    let secret = secret.map_err(|error| {
+        // The sender is a stranger still: the page of the tracker says the same to its administrators.
+        tracing::warn!(%tenant, tracker = row.name, %error, "the secret of a tracker's hooks cannot be opened");
+        not_signed()
+    })?;
     let now = storage.clock.now();
     let proof = HookProof { headers: &parts.headers, body: &body, secret: &secret, now };
     if !row.kind.protocol().is_signed(&proof) {
-        let detail =
-            "the signature of the hook is missing, too old, or not made with the tracker's hook secret";
-        return Err(Problem::new(Kind::Unauthorized, detail));
+        return Err(not_signed());
     }
     let wrong = |error| Problem::new(Kind::InvalidBody, format!("{error}; the hook has to send JSON"));
     let value = json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
@@ -144,30 +152,41 @@ async fn resolve_fixed(tx: &mut TenantTx, row: &TrackerRow, commits: &[PushedCom
     }
     let names: Vec<String> = named.iter().map(|(_, id)| id.clone()).collect();
     let found = find_short_ids(tx, &names).await?;
-    let pairs: Vec<(GroupId, &PushedCommit)> =
+    let fixes: Vec<(GroupId, &PushedCommit)> =
         found.into_iter().zip(&named).filter_map(|(group, (commit, _))| Some((group?, *commit))).collect();
-    let groups: Vec<GroupId> = pairs.iter().map(|(group, _)| *group).collect();
-    let revisions: Vec<String> = pairs.iter().map(|(_, commit)| commit.revision.clone()).collect();
+    let groups: Vec<GroupId> = fixes.iter().map(|(group, _)| *group).collect();
+    let revisions: Vec<String> = fixes.iter().map(|(_, commit)| commit.revision.clone()).collect();
+    let counting = store::find_counting_groups(tx, &groups).await?;
+    let actor = GroupActor { actor: crate::NAME, name: Some(&row.name) };
+    // All groups are locked at once, in the order of their ids, before what is known of them is read.
+    let targets: BTreeSet<GroupId> = counting.iter().flatten().copied().collect();
+    let targets: Vec<GroupId> = targets.into_iter().collect();
+    let app = row.rule_app.as_deref();
+    update_groups(tx, &targets, app, actor, &GroupUpdate::default()).await?;
     let known: BTreeSet<(GroupId, String)> =
         store::find_known_fixes(tx, &groups, &revisions).await?.into_iter().collect();
-    let actor = GroupActor { actor: crate::NAME, name: Some(&row.name) };
-    for (group, commit) in &pairs {
-        if known.contains(&(*group, commit.revision.clone())) {
-            continue;
-        }
-        // At most as many as a hook resolves.
-        let Some(now) = find_group(tx, *group, row.rule_app.as_deref()).await? else { continue };
-        let is_late = now.regressed_at.zip(commit.committed_at).is_some_and(|(back, made)| made < back);
-        if is_late || !matches!(now.status, GroupStatus::Open | GroupStatus::Regressed) {
-            continue;
-        }
-        let status = Some(GroupStatus::Resolved);
-        let update = GroupUpdate { status, resolved_in_next: true, ..GroupUpdate::default() };
-        if update_group(tx, now.id, None, actor, &update).await? == UpdateOutcome::NoVersion {
-            let plain = GroupUpdate { status, ..GroupUpdate::default() };
-            update_group(tx, now.id, None, actor, &plain).await?;
+    let mut resolved = Vec::new();
+    // At most as many as a hook resolves.
+    for id in targets {
+        let Some(now) = find_group(tx, id, app).await? else { continue };
+        let is_fix = |(named, commit): &(GroupId, &PushedCommit)| {
+            let is_late = now.regressed_at.zip(commit.committed_at).is_some_and(|(back, made)| made < back);
+            !is_late && !known.contains(&(*named, commit.revision.clone()))
+        };
+        let is_fixed = fixes.iter().zip(&counting).any(|(fix, target)| *target == Some(id) && is_fix(fix));
+        if is_fixed && matches!(now.status, GroupStatus::Open | GroupStatus::Regressed) {
+            resolved.push(id);
         }
     }
+    let status = Some(GroupStatus::Resolved);
+    let update = GroupUpdate { status, resolved_in_next: true, ..GroupUpdate::default() };
+    let outcomes = update_groups(tx, &resolved, app, actor, &update).await?;
+    // Without a version of the app there is no next one.
+    let without =
+        resolved.into_iter().zip(outcomes).filter(|(_, outcome)| *outcome == UpdateOutcome::NoVersion);
+    let without: Vec<GroupId> = without.map(|(id, _)| id).collect();
+    let plain = GroupUpdate { status, ..GroupUpdate::default() };
+    update_groups(tx, &without, app, actor, &plain).await?;
     Ok(store::add_fixes(tx, &groups, &revisions).await?)
 }
 

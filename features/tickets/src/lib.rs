@@ -29,6 +29,7 @@ use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::{Scope, TenantId};
+use unslide_runtime::fairness::FairSemaphore;
 use work::TicketWorker;
 
 /// The name of the feature.
@@ -37,6 +38,10 @@ pub const NAME: &str = "tickets";
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_tickets_total";
 const OUTCOME_HELP: &str = "Work on tickets by outcome: created, found (an earlier request had made it), read, reopened, postponed, failed; hooks by outcome: hook_taken, hook_repeated, hook_refused.";
+
+/// Trackers that a process probes at once, and those of one tenant.
+const PROBES_LIMIT: u32 = 16;
+const TENANT_PROBES_LIMIT: u32 = 2;
 
 /// State of the feature in one process of the api.
 pub struct Tickets {
@@ -48,6 +53,8 @@ pub struct Tickets {
     /// The address of the console, without a slash at its end; empty if it is not known.
     public_url: String,
     outcomes: OutcomeCounts,
+    /// Held while a tracker is probed.
+    probes: FairSemaphore<TenantId>,
 }
 
 /// The state of the feature, as operations and pages take it.
@@ -98,6 +105,7 @@ fn for_api(config: TicketApiSettings) -> ApiFeature {
         settings,
         public_url: public_url.trim_end_matches('/').to_owned(),
         outcomes: OutcomeCounts::default(),
+        probes: FairSemaphore::new("tests of trackers", PROBES_LIMIT, TENANT_PROBES_LIMIT),
     });
     let extension = Extension(tickets.clone());
     let about = "Trackers of a tenant, and the tickets of groups.";

@@ -43,6 +43,9 @@ pub struct TicketSettings {
     /// Milliseconds between two looks at which tenants have work.
     #[serde(skip)]
     pub look_millis: u64,
+    /// Milliseconds after which a tenant's turn ends.
+    #[serde(skip)]
+    pub turn_millis: u64,
     /// Milliseconds after which a ticket that was not found is made again, instead of the time of its tracker.
     #[serde(skip)]
     pub settle_millis: Option<u64>,
@@ -58,6 +61,7 @@ impl Default for TicketSettings {
             networks: Vec::new(),
             ports: Vec::new(),
             look_millis: 2_000,
+            turn_millis: 20_000,
             settle_millis: None,
             answer_millis: 20_000,
         }

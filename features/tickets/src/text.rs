@@ -63,6 +63,13 @@ pub fn regression_text(public_url: &str, group: &ListedGroup, version: &str) -> 
     out.into_text().trim().to_owned()
 }
 
+/// Returns the comment in a ticket that was made while its group got another one.
+pub fn orphan_text(group: &ListedGroup, other: Option<&str>) -> String {
+    let name = group.short_id.clone().unwrap_or_else(|| group.id.to_string());
+    let other = other.map_or_else(|| "another ticket".to_owned(), quote_text);
+    format!("Unslide does not follow this ticket: while it was made, {name} was linked to {other}.")
+}
+
 fn count_reports(group: &ListedGroup) -> String {
     let count =
         |number: i64, noun: &str| if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") };

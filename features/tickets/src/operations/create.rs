@@ -2,6 +2,7 @@
 
 use super::{GroupTicket, TICKET_UNITS, choose_tracker};
 use crate::store::{self, NewTicketRow};
+use crate::ticket::TicketState;
 use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -61,8 +62,15 @@ pub async fn create_ticket(
     if let Some(url) = &group.ticket_url {
         return Err(Problem::new(Kind::Conflict, format!("the group has the ticket {url}")));
     }
-    store::add_ticket(&mut tx, NewTicketRow { group: group.id, tracker: &tracker.name, asked_by: &asked_by })
-        .await?;
+    // Also one of a group that is merged into it.
+    let known = store::get_ticket(&mut tx, group.id).await?.filter(|known| known.group != group.id);
+    if let Some(url) = known.as_ref().and_then(|known| known.url.as_ref()) {
+        return Err(Problem::new(Kind::Conflict, format!("the group has the ticket {url}")));
+    }
+    if known.is_none_or(|known| known.state != TicketState::Creating) {
+        let row = NewTicketRow { group: group.id, tracker: &tracker.name, asked_by: &asked_by };
+        store::add_ticket(&mut tx, row).await?;
+    }
     let ticket = store::get_ticket(&mut tx, group.id).await?;
     tx.commit().await?;
     let location = Some(format!("/v1/groups/{}/ticket", group.id));

@@ -1,8 +1,8 @@
 //! `PUT /v1/groups/{id}/ticket`.
 
 use super::{GroupTicket, choose_tracker};
+use crate::TicketsExtension;
 use crate::store::{self, NewTicketRow};
-use crate::{TicketsExtension, trackers::NamedTicket};
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -56,26 +56,25 @@ pub async fn link_ticket(
     let account = tickets.open_account(access.tenant(), &tracker);
     let account = account.map_err(|error| Problem::new(Kind::InvalidBody, error))?;
     let named = tracker.kind.protocol().parse_named(&account, &new.ticket);
-    let Some(NamedTicket { id, key, url }) = named.filter(|named| is_ticket_url(&named.url)) else {
+    let Some(named) = named.filter(|named| is_ticket_url(&named.url)) else {
         let (label, project) = (tracker.kind.protocol().label(), &tracker.project);
         let detail = format!("ticket: {:?} names no ticket of {label} in {project}", new.ticket);
         return Err(Problem::new(Kind::InvalidBody, detail));
     };
     let asked_by = access.principal.key_id.to_string();
     let actor = GroupActor { actor: &asked_by, name: None };
-    let update = GroupUpdate { ticket_url: Some(url.clone()), ..GroupUpdate::default() };
+    let update = GroupUpdate { ticket_url: Some(named.url.clone()), ..GroupUpdate::default() };
     if let UpdateOutcome::Merged(into) = update_group(&mut tx, group.id, None, actor, &update).await? {
         return Err(Problem::new(Kind::GroupMerged, format!("the group is merged into {into}")));
     }
-    let before = store::get_ticket(&mut tx, group.id).await?;
-    if before.is_some_and(|ticket| ticket.sent_at.is_some() && ticket.ticket_id.is_none()) {
-        return Err(Problem::new(
-            Kind::Conflict,
-            "a ticket of the group is being made: wait until it is there",
-        ));
+    let conflict = |detail: &str| Problem::new(Kind::Conflict, detail);
+    if store::keep_tracker(&mut tx, &tracker.name).await? != Some(tracker.changed_at) {
+        return Err(conflict("the tracker was set or removed at this moment: try again"));
     }
     let row = NewTicketRow { group: group.id, tracker: &tracker.name, asked_by: &asked_by };
-    store::link_ticket(&mut tx, row, &id, &key, &url).await?;
+    if !store::link_ticket(&mut tx, row, &named).await? {
+        return Err(conflict("a ticket of the group is being made: wait until it is there"));
+    }
     let ticket = store::get_ticket(&mut tx, group.id).await?;
     tx.commit().await?;
     Ok(Json(GroupTicket { group: group.id, ticket: ticket.map(Into::into) }))

@@ -16,10 +16,10 @@ use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_model::{Secret, TenantId};
 use unslide_runtime::egress::check_url;
-use unslide_store::audit;
+use unslide_store::{TenantTx, audit};
 use utoipa::ToSchema;
 
-problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict, LimitReached, RateLimited);
 
 /// Labels of new tickets.
 const LABELS_LIMIT: usize = 10;
@@ -86,7 +86,8 @@ pub struct NewTracker {
 /// Set a tracker
 ///
 /// The tracker is asked for the project, and refused with the answer if that fails. Then groups can have tickets there. Its hooks
-/// have to come to `hook_url`, with the hook secret. A tenant may have 20 trackers.
+/// have to come to `hook_url`, with the hook secret. A tenant may have 20 trackers. While a tracker has tickets, another product,
+/// address or project is a conflict: set another tracker. It costs as many units as ten reports.
 #[utoipa::path(put, path = "/v1/trackers", tag = "tickets", operation_id = "set_tracker",
     request_body = NewTracker,
     responses((status = 200, description = "The tracker is set.", body = ShownTracker), Failures),
@@ -113,7 +114,7 @@ pub async fn set_tracker(
         return Err(Problem::new(Kind::LimitReached, detail));
     }
     let account = read_account(&tickets, access.tenant(), &new, former)?;
-    let probed = probe_tracker(&tickets, new.kind, &account).await;
+    let probed = probe_tracker(&storage, &tickets, &access, new.kind, &account).await?;
     if !probed.ok && !new.force {
         let detail = format!("{} `force` sets the tracker nevertheless", probed.answer);
         return Err(Problem::new(Kind::InvalidBody, detail));
@@ -136,6 +137,10 @@ pub async fn set_tracker(
         problem: (!probed.ok).then_some(probed.answer),
     };
     let mut tx = storage.tenant(access.tenant()).await?;
+    // No ticket is sent or linked while it is locked.
+    if let Some(former) = store::lock_tracker(&mut tx, &name).await? {
+        refuse_move(&mut tx, &former, &row).await?;
+    }
     store::set_tracker(&mut tx, &row).await?;
     let detail =
         json!({"kind": row.kind, "url": row.url, "project": row.project, "forced": row.problem.is_some()});
@@ -147,6 +152,20 @@ pub async fn set_tracker(
     let mut shown = ShownTracker::from_row(&tickets, access.tenant(), row);
     shown.new_hook_secret = new_hook_secret.map(|secret| secret.reveal().to_owned());
     Ok(Json(shown))
+}
+
+/// Refuses another product, address or project for a tracker that has tickets: their ids would name other tickets there.
+async fn refuse_move(tx: &mut TenantTx, former: &TrackerRow, new: &NewTrackerRow) -> Result<(), Problem> {
+    let is_same = former.kind == new.kind && former.url == new.url && former.project == new.project;
+    if is_same || !store::has_tickets(tx, &former.name).await? {
+        return Ok(());
+    }
+    let detail = format!(
+        "kind, url, project: the tracker {0} has tickets in {1} at {2}. Set a tracker with another name, or remove {0} first: that \
+         ends its links to tickets",
+        former.name, former.project, former.url
+    );
+    Err(Problem::new(Kind::Conflict, detail))
 }
 
 /// Returns the account of a request, with the stored token if it gives none.

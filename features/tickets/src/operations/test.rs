@@ -2,20 +2,24 @@
 
 use super::EVERY_APP;
 use crate::ticket::TrackerKind;
-use crate::trackers::TrackerAccount;
+use crate::trackers::{ANSWER_BYTES_LIMIT, TrackerAccount};
 use crate::{Tickets, TicketsExtension, store};
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Serialize;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{Access, Charge, Kind, Path, Problem, TenantAdmin, problems};
+use unslide_api::feature::operation::{
+    Access, Charge, Kind, Path, Problem, TenantAdmin, problems, reserve_bytes,
+};
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Units of a test, as many as those of ten reports.
 const TEST_UNITS: usize = 10;
+/// Bytes of an answer with the values that are read from it.
+const PROBE_BYTES: u64 = 4 * ANSWER_BYTES_LIMIT as u64;
 
 /// A test of a tracker: the request that was sent, without the token, and its answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -37,19 +41,25 @@ pub struct TrackerTest {
     pub answer: String,
 }
 
-/// Asks a tracker for its project. Nothing is written there.
-pub async fn probe_tracker(tickets: &Tickets, kind: TrackerKind, account: &TrackerAccount) -> TrackerTest {
+/// Asks a tracker for its project. Nothing is written there. It costs units and memory, and a process does a few at once.
+pub async fn probe_tracker(
+    storage: &Storage,
+    tickets: &Tickets,
+    access: &Access<TenantAdmin>,
+    kind: TrackerKind,
+    account: &TrackerAccount,
+) -> Result<TrackerTest, Problem> {
+    let tenant = access.tenant();
+    Charge::for_reports(&storage.capacity, tenant, access.principal.limits.units_per_second)?
+        .charge_reports(TEST_UNITS)?;
+    let _probe = tickets.probes.try_acquire(tenant, 1)?;
+    let _bytes = reserve_bytes(&storage.capacity.permits, tenant, PROBE_BYTES)?;
     let protocol = kind.protocol();
     let call = protocol.build_probe(account);
     let Some(client) = &tickets.client else {
         let (method, url) = (call.method.to_string(), format!("{}{}", account.url, call.path));
-        return TrackerTest {
-            ok: false,
-            method,
-            url,
-            status: None,
-            answer: "TLS cannot be set up".to_owned(),
-        };
+        let answer = "TLS cannot be set up".to_owned();
+        return Ok(TrackerTest { ok: false, method, url, status: None, answer });
     };
     let sent = client.send_shown(protocol, account, &call).await;
     let read = match &sent.outcome {
@@ -62,7 +72,7 @@ pub async fn probe_tracker(tickets: &Tickets, kind: TrackerKind, account: &Track
         Ok(text) => (true, text),
         Err(text) => (false, text),
     };
-    TrackerTest { ok, method: sent.method, url: sent.url, status: sent.status, answer }
+    Ok(TrackerTest { ok, method: sent.method, url: sent.url, status: sent.status, answer })
 }
 
 /// Test a tracker
@@ -80,8 +90,6 @@ pub async fn test_tracker(
     Path(name): Path<String>,
 ) -> Result<Json<TrackerTest>, Problem> {
     access.require_every_app(EVERY_APP)?;
-    Charge::for_reports(&storage.capacity, access.tenant(), access.principal.limits.units_per_second)?
-        .charge_reports(TEST_UNITS)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     let row = store::get_tracker(&mut tx, &name).await?;
     // The next step waits for the tracker, and must not hold a connection.
@@ -89,5 +97,5 @@ pub async fn test_tracker(
     let row = row.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such tracker"))?;
     let account = tickets.open_account(access.tenant(), &row);
     let account = account.map_err(|error| Problem::new(Kind::NotFound, error))?;
-    Ok(Json(probe_tracker(&tickets, row.kind, &account).await))
+    Ok(Json(probe_tracker(&storage, &tickets, &access, row.kind, &account).await?))
 }

@@ -13,12 +13,12 @@ pub use requests::{
 };
 pub use rules::add_tickets_by_rule;
 pub use tickets::{
-    NewTicketRow, StoredTicket, add_ticket, fail_ticket, get_ticket, link_ticket, mark_sent, mark_told,
-    record_lost, record_refused, record_ticket, restore_told,
+    NewTicketRow, StoredTicket, add_ticket, awaits_reopening, fail_ticket, find_counting_groups, get_ticket,
+    link_ticket, lock_ticket, mark_sent, mark_told, record_lost, record_refused, record_ticket, restore_told,
 };
 pub use tracker_rows::{
-    NewTrackerRow, TrackerRow, find_by_id, get_tracker, hold_tracker, list_trackers, remove_tracker,
-    set_tracker,
+    NewTrackerRow, TrackerRow, find_by_id, get_tracker, has_tickets, hold_tracker, keep_tracker,
+    list_trackers, lock_tracker, release_tracker, remove_tracker, set_tracker,
 };
 
 use time::Duration;
@@ -37,6 +37,8 @@ pub const TICKETS_HOOK: StoreHook = StoreHook {
     ..StoreHook::new(crate::NAME)
 };
 
+/// In the order of locks: a transaction locks groups first, in the order of their ids, then a tracker, then tickets before the requests
+/// about them, then deliveries and fixes.
 const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::new("trackers"),
     OwnedTable::new("tickets"),

@@ -36,6 +36,8 @@ pub async fn add_tickets_by_rule(tx: &mut TenantTx) -> Result<u64> {
                    AND o.first_seen >= greatest(k.rule_since, $4) AND o.reports >= k.rule_reports AND NOT o.provisional
                    AND o.merged_into IS NULL AND o.ticket_url IS NULL AND o.status IN ('open', 'regressed')
                    AND NOT EXISTS (SELECT FROM tickets t WHERE t.tenant = $1 AND t.group_id = o.id)
+                   AND NOT EXISTS (SELECT FROM groups m JOIN tickets t ON t.tenant = $1 AND t.group_id = m.id
+                                   WHERE m.tenant = $1 AND m.merged_into = o.id)
                  ORDER BY o.last_seen DESC, o.id DESC LIMIT $5) g
              WHERE k.tenant = $1 AND k.name = ANY ($2) ORDER BY g.id, k.name
          ), ticket AS (

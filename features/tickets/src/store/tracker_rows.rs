@@ -1,5 +1,6 @@
 //! The trackers of a tenant.
 
+use super::requests::ClaimedRequest;
 use crate::ticket::{TrackerId, TrackerKind};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
@@ -24,6 +25,8 @@ pub struct TrackerRow {
     pub rule_reports: Option<i64>,
     pub rule_app: Option<String>,
     pub changed_at: OffsetDateTime,
+    /// Failures in a row.
+    pub failures: i32,
     /// Until when it wants no request.
     pub not_before: Option<OffsetDateTime>,
     pub problem: Option<String>,
@@ -53,7 +56,8 @@ pub async fn list_trackers(tx: &mut TenantTx) -> Result<Vec<TrackerRow>> {
     let rows = sqlx::query_as!(
         TrackerRow,
         r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, not_before, problem
+                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
+                  problem
            FROM trackers WHERE tenant = $1 ORDER BY name"#,
         tenant
     );
@@ -66,7 +70,8 @@ pub async fn get_tracker(tx: &mut TenantTx, name: &str) -> Result<Option<Tracker
     let row = sqlx::query_as!(
         TrackerRow,
         r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, not_before, problem
+                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
+                  problem
            FROM trackers WHERE tenant = $1 AND name = $2"#,
         tenant,
         name
@@ -80,7 +85,8 @@ pub async fn find_by_id(tx: &mut TenantTx, id: TrackerId) -> Result<Option<Track
     let row = sqlx::query_as!(
         TrackerRow,
         r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, not_before, problem
+                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
+                  problem
            FROM trackers WHERE tenant = $1 AND id = $2"#,
         tenant,
         id as TrackerId
@@ -88,7 +94,47 @@ pub async fn find_by_id(tx: &mut TenantTx, id: TrackerId) -> Result<Option<Track
     Ok(row.fetch_optional(connection).await?)
 }
 
-/// Sets a tracker. Its id and the start of its rule stay. What waits because of the former settings goes on at once.
+/// Returns a tracker of the transaction's tenant, locked until the transaction ends.
+pub async fn lock_tracker(tx: &mut TenantTx, name: &str) -> Result<Option<TrackerRow>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query_as!(
+        TrackerRow,
+        r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
+                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
+                  problem
+           FROM trackers WHERE tenant = $1 AND name = $2 FOR NO KEY UPDATE"#,
+        tenant,
+        name
+    );
+    Ok(row.fetch_optional(connection).await?)
+}
+
+/// Keeps the settings of a tracker as they are until the transaction ends. Returns when they were changed last, or None if the
+/// tracker is gone.
+pub async fn keep_tracker(tx: &mut TenantTx, name: &str) -> Result<Option<OffsetDateTime>> {
+    let (connection, tenant, _) = tx.parts();
+    let kept = sqlx::query_scalar!(
+        "SELECT changed_at FROM trackers WHERE tenant = $1 AND name = $2 FOR SHARE",
+        tenant,
+        name
+    );
+    Ok(kept.fetch_optional(connection).await?)
+}
+
+/// Returns true if tickets exist in a tracker, or may.
+pub async fn has_tickets(tx: &mut TenantTx, name: &str) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM tickets WHERE tenant = $1 AND tracker = $2
+                          AND (ticket_id IS NOT NULL OR sent_at IS NOT NULL)) AS "found!""#,
+        tenant,
+        name
+    );
+    Ok(found.fetch_one(connection).await?)
+}
+
+/// Sets a tracker. Its id stays, and the start of its rule if the rule is the same. What waits because of the former settings goes on
+/// at once.
 pub async fn set_tracker(tx: &mut TenantTx, new: &NewTrackerRow) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -97,8 +143,10 @@ pub async fn set_tracker(tx: &mut TenantTx, new: &NewTrackerRow) -> Result<()> {
          VALUES ($1, $2, gen_random_uuid(), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $14, $15)
          ON CONFLICT (tenant, name) DO UPDATE
          SET kind = $3, url = $4, project = $5, account = $6, issue_type = $7, labels = $8, fields = $9, sealed_token = $10,
-             sealed_hook_secret = $11, rule_reports = $12, rule_app = $13, next_look_at = $14, changed_at = $14, problem = $15,
-             rule_since = CASE WHEN k.rule_reports IS NULL THEN $14 ELSE k.rule_since END, not_before = NULL",
+             sealed_hook_secret = $11, rule_reports = $12, rule_app = $13, next_look_at = $14, problem = $15, not_before = NULL,
+             failures = 0, changed_at = greatest($14, k.changed_at + interval '1 microsecond'),
+             rule_since = CASE WHEN k.rule_reports IS NOT DISTINCT FROM $12 AND k.rule_app IS NOT DISTINCT FROM $13
+                          THEN k.rule_since ELSE $14 END",
         tenant,
         new.name,
         new.kind.as_str(),
@@ -127,21 +175,37 @@ pub async fn remove_tracker(tx: &mut TenantTx, name: &str) -> Result<bool> {
     Ok(removed.execute(connection).await?.rows_affected() > 0)
 }
 
-/// Records whether the tracker takes requests: the problem that concerns all its tickets, and the pause before the next request.
+/// Sends no request to a tracker for a while, unless it was set since a request was claimed. `problem` concerns all its tickets.
 pub async fn hold_tracker(
     tx: &mut TenantTx,
-    name: &str,
-    problem: Option<&str>,
-    pause: Option<Duration>,
+    claimed: &ClaimedRequest,
+    problem: &str,
+    pause: Duration,
 ) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "UPDATE trackers SET problem = $3, not_before = $4
-         WHERE tenant = $1 AND name = $2 AND (problem IS DISTINCT FROM $3 OR not_before IS DISTINCT FROM $4)",
+        "UPDATE trackers SET problem = $4, not_before = greatest($5, not_before), failures = failures + 1
+         WHERE tenant = $1 AND name = $2 AND changed_at = $3",
+        tenant,
+        claimed.tracker,
+        claimed.tracker_changed_at,
+        problem,
+        now + pause
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Records that a tracker answers. A pause that another request has begun goes on.
+pub async fn release_tracker(tx: &mut TenantTx, name: &str) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE trackers SET problem = NULL, not_before = NULL, failures = 0
+         WHERE tenant = $1 AND name = $2 AND (not_before IS NULL OR not_before <= $3)",
         tenant,
         name,
-        problem,
-        pause.map(|pause| now + pause)
+        now
     )
     .execute(connection)
     .await?;

@@ -9,8 +9,8 @@ use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
 /// The section of the settings with the operator's networks.
 pub const TICKETS_SECTION: &str = "api.tickets";
-/// The most bytes of an answer: a page of 100 tickets with long texts.
-const ANSWER_BYTES_LIMIT: usize = 8 << 20;
+/// The most bytes of an answer: a page of ten tickets with long texts. As values of JSON they take some times as much.
+pub const ANSWER_BYTES_LIMIT: usize = 512 << 10;
 /// Characters of a tracker's words that an error repeats.
 const WORDS_LIMIT: usize = 300;
 /// The longest pause that an answer can ask for.
@@ -152,8 +152,8 @@ fn read_answer(
         403 => TrackerFailure::Forbidden(words),
         404 | 410 => TrackerFailure::Missing { status, words },
         429 => TrackerFailure::Limited { status, pause: read_pause(headers) },
-        // Another request changes the same ticket at this moment.
-        409 | 500..=599 => TrackerFailure::Server(status),
+        // 409: another request changes the same ticket at this moment. 408, 425: the request may have been carried out.
+        408 | 409 | 425 | 500..=599 => TrackerFailure::Server(status),
         _ => TrackerFailure::Refused { status, words },
     })
 }
@@ -234,10 +234,9 @@ mod tests {
         ];
         assert!(matches!(read(403, &reset, &none), TrackerFailure::Limited { status: 403, pause: Some(_) }));
         assert_eq!(read(403, &[], &none), TrackerFailure::Forbidden(String::new()));
-        assert_eq!(
-            (read(409, &[], &none), read(503, &[], &none)),
-            (TrackerFailure::Server(409), TrackerFailure::Server(503))
-        );
+        for status in [408, 409, 425, 500, 503] {
+            assert_eq!(read(status, &[], &none), TrackerFailure::Server(status));
+        }
         let words = read(
             400,
             &[],

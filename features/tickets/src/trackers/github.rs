@@ -2,10 +2,10 @@
 
 use super::signature::has_hex_signature;
 use super::{
-    HookProof, NamedTicket, PushedCommit, TicketDraft, TicketSearch, TrackerAccount, TrackerCall,
-    TrackerEvent, TrackerProtocol, is_path_text, parse_number, text_of,
+    HookProof, PushedCommit, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent,
+    TrackerProtocol, is_path_text, parse_number, text_of,
 };
-use crate::ticket::{RemoteTicket, TicketState, TrackerKind};
+use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
@@ -15,8 +15,10 @@ use unslide_model::Secret;
 /// The address of GitHub's API, and that of its pages.
 const GITHUB_URL: &str = "https://api.github.com";
 const GITHUB_PAGES: &str = "https://github.com";
-/// Issues of a page.
-const PAGE_LIMIT: usize = 100;
+/// Issues of a page: with texts as long as ours it stays below the limit on answers.
+const PAGE_LIMIT: usize = 10;
+/// How much earlier than the draft an issue may be that has its marker: clocks differ.
+const CLOCK_SKEW_MAX: Duration = Duration::minutes(5);
 
 /// See the module.
 pub struct Github;
@@ -26,7 +28,14 @@ impl Github {
         format!("/repos/{}/issues/{id}", account.project)
     }
 
-    fn read_issue(answer: &Value) -> Option<RemoteTicket> {
+    /// Returns the address of the pages of issues.
+    fn pages(account: &TrackerAccount) -> String {
+        let host =
+            if account.url == GITHUB_URL { GITHUB_PAGES } else { account.url.trim_end_matches("/api/v3") };
+        format!("{host}/{}/issues/", account.project)
+    }
+
+    fn read_issue(account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
         let number = text_of(answer, "/number")?;
         let state = match (answer["state"].as_str()?, answer["state_reason"].as_str()) {
             ("open", _) => TicketState::Open,
@@ -34,13 +43,15 @@ impl Github {
             _ if has_label(answer, "stale") => TicketState::Dropped,
             _ => TicketState::Done,
         };
-        Some(RemoteTicket {
+        let page = format!("{}{number}", Github::pages(account));
+        let ticket = RemoteTicket {
             key: format!("#{number}"),
             id: number,
-            url: text_of(answer, "/html_url")?,
+            url: text_of(answer, "/html_url").unwrap_or_default(),
             state,
             fix_version: text_of(answer, "/milestone/title"),
-        })
+        };
+        ticket.checked(page)
     }
 }
 
@@ -87,13 +98,13 @@ impl TrackerProtocol for Github {
         TrackerCall::send(Method::POST, format!("/repos/{}/issues", account.project), issue)
     }
 
-    fn read_created(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        Github::read_issue(answer)
+    fn read_created(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        Github::read_issue(account, answer)
     }
 
     /// The list is current, the search lags.
     fn build_search(&self, account: &TrackerAccount, draft: &TicketDraft, page: u32) -> TrackerCall {
-        let since = (draft.created_at - Duration::minutes(5)).format(&Rfc3339).unwrap_or_default();
+        let since = (draft.created_at - CLOCK_SKEW_MAX).format(&Rfc3339).unwrap_or_default();
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("state", "all")
             .append_pair("since", &since)
@@ -105,34 +116,32 @@ impl TrackerProtocol for Github {
         TrackerCall::get(format!("/repos/{}/issues?{query}", account.project))
     }
 
-    fn read_search(&self, _: &TrackerAccount, draft: &TicketDraft, answer: &Value) -> TicketSearch {
-        let (marker, issues) =
-            (draft.marker_text(), answer.as_array().map(Vec::as_slice).unwrap_or_default());
+    /// The newest come first: behind one that is older than the draft there is none with its marker.
+    fn read_search(&self, account: &TrackerAccount, draft: &TicketDraft, answer: &Value) -> TicketSearch {
+        let Some(issues) = answer.as_array() else { return TicketSearch::Unreadable };
+        let marker = draft.marker_text();
         let has_marker = |issue: &&Value| issue["body"].as_str().is_some_and(|body| body.contains(&marker));
-        match issues.iter().find(has_marker).and_then(Github::read_issue) {
-            Some(found) => TicketSearch::Found(found),
-            None if issues.len() >= PAGE_LIMIT => TicketSearch::NextPage,
-            None => TicketSearch::Absent,
+        if let Some(found) = issues.iter().find(has_marker) {
+            return Github::read_issue(account, found).map_or(TicketSearch::Unreadable, TicketSearch::Found);
         }
+        let oldest = issues.last().and_then(|issue| issue["created_at"].as_str());
+        let oldest = oldest.and_then(|at| OffsetDateTime::parse(at, &Rfc3339).ok());
+        let is_past = oldest.is_some_and(|at| at < draft.created_at - CLOCK_SKEW_MAX);
+        if issues.len() < PAGE_LIMIT || is_past { TicketSearch::Absent } else { TicketSearch::NextPage }
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let id = parse_number(text)?.to_string();
-        let path = format!("{}/issues/{id}", account.project);
-        if text.contains("://") && !text.contains(&path) {
-            return None;
-        }
-        let pages =
-            if account.url == GITHUB_URL { GITHUB_PAGES } else { account.url.trim_end_matches("/api/v3") };
-        Some(NamedTicket { key: format!("#{id}"), url: format!("{pages}/{path}"), id })
+        let pages = Github::pages(account);
+        let id = parse_number(text, &pages)?.to_string();
+        Some(NamedTicket { key: format!("#{id}"), url: format!("{pages}{id}"), id })
     }
 
     fn build_read(&self, account: &TrackerAccount, id: &str) -> TrackerCall {
         TrackerCall::get(Github::issue(account, id))
     }
 
-    fn read_ticket(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        Github::read_issue(answer)
+    fn read_ticket(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        Github::read_issue(account, answer)
     }
 
     fn build_comment(&self, account: &TrackerAccount, id: &str, text: &str) -> TrackerCall {

@@ -3,10 +3,10 @@
 use super::github::read_commits;
 use super::signature::{has_standard_signature, is_same_secret};
 use super::{
-    HookProof, NamedTicket, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent,
-    TrackerProtocol, encode_segment, is_path_text, parse_number, text_of,
+    HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerProtocol,
+    encode_segment, is_path_text, parse_number, text_of,
 };
-use crate::ticket::{RemoteTicket, TicketState, TrackerKind};
+use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use unslide_model::Secret;
@@ -14,7 +14,7 @@ use unslide_model::Secret;
 /// The address of GitLab.com.
 const GITLAB_URL: &str = "https://gitlab.com";
 /// How far the time of a signed hook may be from now, in seconds.
-const HOOK_SECONDS_MAX: i64 = 300;
+const HOOK_SECONDS_MAX: u64 = 300;
 
 /// See the module.
 pub struct Gitlab;
@@ -24,7 +24,12 @@ impl Gitlab {
         format!("/api/v4/projects/{}", encode_segment(&account.project))
     }
 
-    fn read_issue(answer: &Value) -> Option<RemoteTicket> {
+    /// Returns the address of the pages of issues.
+    fn pages(account: &TrackerAccount) -> String {
+        format!("{}/{}/-/issues/", account.url, account.project)
+    }
+
+    fn read_issue(account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
         let id = text_of(answer, "/iid")?;
         let is_elsewhere = !answer["duplicated_to_id"].is_null() || !answer["moved_to_id"].is_null();
         let is_stale = answer["labels"].as_array().into_iter().flatten().any(|label| label == "stale");
@@ -34,13 +39,9 @@ impl Gitlab {
             _ => TicketState::Done,
         };
         let fix_version = text_of(answer, "/milestone/title");
-        Some(RemoteTicket {
-            key: format!("#{id}"),
-            id,
-            url: text_of(answer, "/web_url")?,
-            state,
-            fix_version,
-        })
+        let page = format!("{}{id}", Gitlab::pages(account));
+        let url = text_of(answer, "/web_url").unwrap_or_default();
+        RemoteTicket { key: format!("#{id}"), id, url, state, fix_version }.checked(page)
     }
 }
 
@@ -80,8 +81,8 @@ impl TrackerProtocol for Gitlab {
         TrackerCall::send(Method::POST, format!("{}/issues", Gitlab::project(account)), issue)
     }
 
-    fn read_created(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        Gitlab::read_issue(answer)
+    fn read_created(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        Gitlab::read_issue(account, answer)
     }
 
     fn build_search(&self, account: &TrackerAccount, draft: &TicketDraft, page: u32) -> TrackerCall {
@@ -90,29 +91,31 @@ impl TrackerProtocol for Gitlab {
         TrackerCall::get(format!("{}/issues?{query}", Gitlab::project(account)))
     }
 
-    fn read_search(&self, _: &TrackerAccount, draft: &TicketDraft, answer: &Value) -> TicketSearch {
+    fn read_search(&self, account: &TrackerAccount, draft: &TicketDraft, answer: &Value) -> TicketSearch {
         let marker = draft.marker_text();
         let has_marker =
             |issue: &&Value| issue["description"].as_str().is_some_and(|text| text.contains(&marker));
-        let found = answer.as_array().into_iter().flatten().find(has_marker).and_then(Gitlab::read_issue);
-        found.map_or(TicketSearch::Absent, TicketSearch::Found)
+        match answer.as_array().map(|issues| issues.iter().find(has_marker)) {
+            None => TicketSearch::Unreadable,
+            Some(None) => TicketSearch::Absent,
+            Some(Some(found)) => {
+                Gitlab::read_issue(account, found).map_or(TicketSearch::Unreadable, TicketSearch::Found)
+            }
+        }
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let id = parse_number(text)?.to_string();
-        let path = format!("{}/-/issues/{id}", account.project);
-        if text.contains("://") && !text.contains(&path) {
-            return None;
-        }
-        Some(NamedTicket { key: format!("#{id}"), url: format!("{}/{path}", account.url), id })
+        let pages = Gitlab::pages(account);
+        let id = parse_number(text, &pages)?.to_string();
+        Some(NamedTicket { key: format!("#{id}"), url: format!("{pages}{id}"), id })
     }
 
     fn build_read(&self, account: &TrackerAccount, id: &str) -> TrackerCall {
         TrackerCall::get(format!("{}/issues/{id}", Gitlab::project(account)))
     }
 
-    fn read_ticket(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        Gitlab::read_issue(answer)
+    fn read_ticket(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        Gitlab::read_issue(account, answer)
     }
 
     fn build_comment(&self, account: &TrackerAccount, id: &str, text: &str) -> TrackerCall {
@@ -133,7 +136,7 @@ impl TrackerProtocol for Gitlab {
         let (Some(id), Some(at)) = (proof.header("webhook-id"), proof.header("webhook-timestamp")) else {
             return false;
         };
-        let age = at.parse::<i64>().map(|at| (proof.now.unix_timestamp() - at).abs());
+        let age = at.parse::<i64>().map(|at| proof.now.unix_timestamp().abs_diff(at));
         if !age.is_ok_and(|age| age <= HOOK_SECONDS_MAX) {
             return false;
         }
@@ -205,5 +208,8 @@ mod tests {
         };
         assert!(!with_token(signed(1_795_000_000, "{ }")), "other bytes");
         assert!(!with_token(signed(1_794_999_000, "{}")), "too old");
+        for at in [i64::MIN, i64::MAX] {
+            assert!(!with_token(signed(at, "{}")), "{at}");
+        }
     }
 }

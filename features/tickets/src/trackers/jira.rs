@@ -2,10 +2,10 @@
 
 use super::signature::has_hex_signature;
 use super::{
-    HookProof, NamedTicket, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent,
-    TrackerProtocol, encode_segment, text_of,
+    HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerProtocol,
+    encode_segment, strip_address, text_of,
 };
-use crate::ticket::{RemoteTicket, TicketState, TrackerKind};
+use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method};
@@ -79,7 +79,8 @@ impl Jira {
             .filter_map(|version| version["name"].as_str())
             .min_by(|one, other| unslide_model::compare_versions(one, other));
         let url = format!("{}/browse/{key}", account.url);
-        Some(RemoteTicket { id, url, key, state, fix_version: fix_version.map(str::to_owned) })
+        let fix_version = fix_version.map(str::to_owned);
+        RemoteTicket { id, url: url.clone(), key, state, fix_version }.checked(url)
     }
 }
 
@@ -183,18 +184,25 @@ impl TrackerProtocol for Jira {
     }
 
     fn read_search(&self, account: &TrackerAccount, _: &TicketDraft, answer: &Value) -> TicketSearch {
-        let found = answer["issues"].get(0).and_then(|issue| Jira::read_issue(account, issue));
-        found.map_or(TicketSearch::Absent, TicketSearch::Found)
+        match answer["issues"].as_array().map(|issues| issues.first()) {
+            None => TicketSearch::Unreadable,
+            Some(None) => TicketSearch::Absent,
+            Some(Some(found)) => {
+                Jira::read_issue(account, found).map_or(TicketSearch::Unreadable, TicketSearch::Found)
+            }
+        }
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let text = text.trim().trim_end_matches('/');
-        if text.contains("://") && !text.starts_with(&account.url) {
-            return None;
-        }
-        let key = text.rsplit('/').next()?.to_ascii_uppercase();
+        let text = text.trim();
+        let name = match strip_address(text, &format!("{}/browse/", account.url)) {
+            Some(rest) => rest.split(['/', '?', '#']).next()?,
+            None => text,
+        };
+        let key = name.to_ascii_uppercase();
         let (project, number) = key.rsplit_once('-')?;
-        let is_key = project == account.project && number.parse::<u64>().is_ok_and(|number| number > 0);
+        let is_number = (1..=18).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        let is_key = project == account.project && is_number;
         is_key.then(|| NamedTicket { id: key.clone(), url: format!("{}/browse/{key}", account.url), key })
     }
 

@@ -3,11 +3,12 @@
 use super::client::describe_error;
 use super::signature::has_hex_signature;
 use super::{
-    HookProof, NamedTicket, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent,
-    TrackerFailure, TrackerProtocol, text_of,
+    HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerFailure,
+    TrackerProtocol, strip_address, text_of,
 };
-use crate::ticket::{RemoteTicket, TicketState, TrackerKind};
+use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use http::{HeaderMap, Method};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use time::Duration;
 use unslide_model::Secret;
@@ -28,7 +29,20 @@ fn query(text: &str, variables: &Value) -> TrackerCall {
     TrackerCall::send(Method::POST, "/graphql".to_owned(), json!({"query": text, "variables": variables}))
 }
 
-fn read_issue(issue: &Value) -> Option<RemoteTicket> {
+/// Returns the address of Linear's pages.
+fn pages(account: &TrackerAccount) -> &str {
+    if account.url == LINEAR_URL { LINEAR_PAGES } else { &account.url }
+}
+
+/// The part of a hook that says when it was sent. The headers are not signed.
+#[derive(Deserialize)]
+struct HookTime {
+    /// Milliseconds since 1970.
+    #[serde(rename = "webhookTimestamp")]
+    at: i64,
+}
+
+fn read_issue(account: &TrackerAccount, issue: &Value) -> Option<RemoteTicket> {
     let kind = issue["state"]["type"].as_str()?;
     let state = match kind {
         "completed" if !issue["autoClosedAt"].is_null() => TicketState::Dropped,
@@ -36,13 +50,10 @@ fn read_issue(issue: &Value) -> Option<RemoteTicket> {
         "canceled" | "duplicate" => TicketState::Dropped,
         _ => TicketState::Open,
     };
-    Some(RemoteTicket {
-        id: text_of(issue, "/id")?,
-        key: text_of(issue, "/identifier")?,
-        url: text_of(issue, "/url")?,
-        state,
-        fix_version: None,
-    })
+    let key = text_of(issue, "/identifier")?;
+    let page = format!("{}/issue/{key}", pages(account));
+    let (id, url) = (text_of(issue, "/id")?, text_of(issue, "/url").unwrap_or_default());
+    RemoteTicket { id, key, url, state, fix_version: None }.checked(page)
 }
 
 impl TrackerProtocol for Linear {
@@ -81,8 +92,13 @@ impl TrackerProtocol for Linear {
         Duration::ZERO
     }
 
+    /// Errors beside an issue concern parts of it: the issue exists.
     fn find_failure(&self, answer: &Value) -> Option<TrackerFailure> {
         let first = answer["errors"].get(0)?;
+        let has_issue = |pointer: &str| answer.pointer(pointer).is_some_and(|id| !id.is_null());
+        if has_issue("/data/issueCreate/issue/id") || has_issue("/data/issue/id") {
+            return None;
+        }
         let words = describe_error(first);
         Some(match first["extensions"]["code"].as_str() {
             Some("RATELIMITED") => TrackerFailure::Limited { status: 400, pause: None },
@@ -112,8 +128,12 @@ impl TrackerProtocol for Linear {
         query(&text, &json!({"i": issue}))
     }
 
-    fn read_created(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        read_issue(&answer["data"]["issueCreate"]["issue"])
+    fn read_created(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        read_issue(account, &answer["data"]["issueCreate"]["issue"])
+    }
+
+    fn searches_by_id(&self) -> bool {
+        true
     }
 
     fn build_search(&self, account: &TrackerAccount, draft: &TicketDraft, _page: u32) -> TrackerCall {
@@ -121,23 +141,28 @@ impl TrackerProtocol for Linear {
     }
 
     fn read_search(&self, account: &TrackerAccount, _: &TicketDraft, answer: &Value) -> TicketSearch {
-        self.read_ticket(account, answer).map_or(TicketSearch::Absent, TicketSearch::Found)
+        if answer["data"]["issue"].is_null() {
+            return TicketSearch::Absent;
+        }
+        self.read_ticket(account, answer).map_or(TicketSearch::Unreadable, TicketSearch::Found)
     }
 
-    fn parse_named(&self, _account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let text = text.trim();
-        let name = match text.split_once("/issue/") {
-            Some((_, rest)) => rest.split('/').next()?,
+    fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
+        let (text, pages) = (text.trim(), format!("{}/", pages(account)));
+        // The address has the workspace before the issue.
+        let name = match strip_address(text, &pages).and_then(|rest| rest.split_once("issue/")) {
+            Some((_, rest)) => rest.split(['/', '?', '#']).next()?,
             None => text,
         };
         let (team, number) = name.rsplit_once('-')?;
         let is_team = (1..=20).contains(&team.len()) && team.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !is_team || number.parse::<u64>().is_err() {
+        let is_number = (1..=18).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_team || !is_number {
             return None;
         }
         let key = name.to_ascii_uppercase();
-        // The address has the workspace, which is known when the issue is read.
-        let url = if text.contains("://") { text.to_owned() } else { format!("{LINEAR_PAGES}/issue/{key}") };
+        // The workspace is known when the issue is read.
+        let url = if text.contains("://") { text.to_owned() } else { format!("{pages}issue/{key}") };
         Some(NamedTicket { id: key.clone(), key, url })
     }
 
@@ -145,8 +170,8 @@ impl TrackerProtocol for Linear {
         query(&format!("query($id: String!) {{ issue(id: $id) {{ {ISSUE_FIELDS} }} }}"), &json!({"id": id}))
     }
 
-    fn read_ticket(&self, _account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
-        read_issue(&answer["data"]["issue"])
+    fn read_ticket(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket> {
+        read_issue(account, &answer["data"]["issue"])
     }
 
     fn build_comment(&self, _account: &TrackerAccount, id: &str, text: &str) -> TrackerCall {
@@ -171,10 +196,11 @@ impl TrackerProtocol for Linear {
 
     fn is_signed(&self, proof: &HookProof<'_>) -> bool {
         let is_signed = has_hex_signature(proof.secret, proof.body, proof.header("linear-signature"));
-        let at = proof.header("linear-timestamp").and_then(|text| text.parse::<i64>().ok());
-        let is_late = at
-            .is_some_and(|at| (proof.now.unix_timestamp() - at / 1_000).abs() > HOOK_AGE_MAX.whole_seconds());
-        is_signed && !is_late
+        let is_recent = |time: HookTime| {
+            let age = proof.now.unix_timestamp().abs_diff(time.at / 1_000);
+            age <= HOOK_AGE_MAX.whole_seconds().unsigned_abs()
+        };
+        is_signed && unslide_model::json::from_slice(proof.body).is_ok_and(is_recent)
     }
 
     fn delivery_header(&self) -> &'static str {
@@ -187,5 +213,54 @@ impl TrackerProtocol for Linear {
         }
         let names = [text_of(body, "/data/id"), text_of(body, "/data/identifier")];
         TrackerEvent::Tickets(names.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::hmac::{HMAC_SHA256, Key, sign};
+    use time::OffsetDateTime;
+
+    fn is_taken(body: &str) -> bool {
+        let signature = sign(&Key::new(HMAC_SHA256, b"a-hook-secret-of-the-test"), body.as_bytes());
+        let digits: String = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let headers = HeaderMap::from_iter([
+            ("linear-signature".parse().unwrap(), digits.parse().unwrap()),
+            // It is not signed.
+            ("linear-timestamp".parse().unwrap(), "1795000000000".parse().unwrap()),
+        ]);
+        let secret = Secret::new("a-hook-secret-of-the-test");
+        let now = OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
+        Linear.is_signed(&HookProof { headers: &headers, body: body.as_bytes(), secret: &secret, now })
+    }
+
+    #[test]
+    fn the_signed_time_of_a_hook_counts() {
+        assert!(is_taken(r#"{"webhookTimestamp": 1794999999000}"#));
+        // As late as the last repetition, and later.
+        assert!(is_taken(r#"{"webhookTimestamp": 1794978400000}"#));
+        for body in [
+            r#"{"webhookTimestamp": 1794900000000}"#.to_owned(),
+            format!(r#"{{"webhookTimestamp": {}}}"#, i64::MIN),
+            format!(r#"{{"webhookTimestamp": {}}}"#, i64::MAX),
+            "{}".to_owned(),
+            "[".to_owned(),
+        ] {
+            assert!(!is_taken(&body), "{body}");
+        }
+    }
+
+    #[test]
+    fn errors_beside_an_issue_are_no_failure() {
+        let issue = json!({"id": "7f0d1c2b", "identifier": "ENG-1", "state": {"type": "triage"}});
+        let errors = json!([{"message": "a label was not set"}]);
+        let made = json!({"errors": errors, "data": {"issueCreate": {"success": true, "issue": issue}}});
+        assert_eq!(Linear.find_failure(&made), None);
+        assert_eq!(Linear.find_failure(&json!({"errors": errors, "data": {"issue": issue}})), None);
+        for without in [json!({"issueCreate": null}), json!({"issueCreate": {"issue": null}}), Value::Null] {
+            let failed = Linear.find_failure(&json!({"errors": errors, "data": without}));
+            assert!(matches!(failed, Some(TrackerFailure::Refused { .. })), "{failed:?}");
+        }
     }
 }

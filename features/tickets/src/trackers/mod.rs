@@ -10,9 +10,9 @@ mod jira;
 mod linear;
 mod signature;
 
-pub use client::{TICKETS_SECTION, TrackerClient, TrackerFailure};
+pub use client::{ANSWER_BYTES_LIMIT, TICKETS_SECTION, TrackerClient, TrackerFailure};
 
-use crate::ticket::{RemoteTicket, TicketMarker, TrackerKind};
+use crate::ticket::{NamedTicket, RemoteTicket, TicketMarker, TrackerKind};
 use http::{HeaderMap, Method};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
@@ -92,6 +92,8 @@ pub enum TicketSearch {
     /// The tickets go on on the next page.
     NextPage,
     Absent,
+    /// The answer is none of the tracker, or has a ticket that is none.
+    Unreadable,
 }
 
 /// A commit on the default branch.
@@ -167,6 +169,11 @@ pub trait TrackerProtocol: Sync {
 
     fn read_created(&self, account: &TrackerAccount, answer: &Value) -> Option<RemoteTicket>;
 
+    /// Returns true if a search asks for the ticket by its id: "not found" then says that there is none.
+    fn searches_by_id(&self) -> bool {
+        false
+    }
+
     /// Searches for the ticket with the marker of a draft. `page` counts from 1.
     fn build_search(&self, account: &TrackerAccount, draft: &TicketDraft, page: u32) -> TrackerCall;
 
@@ -199,14 +206,6 @@ pub trait TrackerProtocol: Sync {
     fn read_hook(&self, account_project: &str, headers: &HeaderMap, body: &Value) -> TrackerEvent;
 }
 
-/// A ticket that a person names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedTicket {
-    pub id: String,
-    pub key: String,
-    pub url: String,
-}
-
 /// Returns a member of an object as a text, also if it is a number.
 fn text_of(value: &Value, pointer: &str) -> Option<String> {
     match value.pointer(pointer)? {
@@ -216,12 +215,21 @@ fn text_of(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// Returns the number at the end of `#17`, `17` or the address of a ticket.
-fn parse_number(text: &str) -> Option<u64> {
-    let text = text.trim().trim_end_matches('/');
-    let last = text.rsplit('/').next()?;
-    let number: u64 = last.trim_start_matches('#').parse().ok()?;
-    (number > 0).then_some(number)
+/// Returns the number of a ticket that is named as `17`, `#17`, or the address that begins with `pages`.
+fn parse_number(text: &str, pages: &str) -> Option<u64> {
+    let text = text.trim();
+    let number = match strip_address(text, pages) {
+        Some(rest) => rest.split(['/', '?', '#']).next()?,
+        None => text.strip_prefix('#').unwrap_or(text),
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|number| is_number && *number > 0)
+}
+
+/// Returns what follows `begin` in an address, in any case of letters.
+fn strip_address<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
+    let (head, rest) = text.split_at_checked(begin.len())?;
+    head.eq_ignore_ascii_case(begin).then_some(rest)
 }
 
 /// Returns true for a text of 1 to 200 printable ASCII characters without spaces and the separators of a query.
@@ -251,12 +259,30 @@ mod tests {
 
     #[test]
     fn a_ticket_is_named_by_its_number_or_its_address() {
-        for text in ["17", "#17", " #17 ", "https://github.com/acme/shop/issues/17", "https://x/-/issues/17/"]
-        {
-            assert_eq!(parse_number(text), Some(17), "{text}");
+        let pages = "https://github.com/acme/shop/issues/";
+        for text in [
+            "17",
+            "#17",
+            " #17 ",
+            "https://github.com/acme/shop/issues/17",
+            "https://github.com/Acme/shop/issues/17/",
+            "https://github.com/acme/shop/issues/17#issuecomment-1",
+        ] {
+            assert_eq!(parse_number(text, pages), Some(17), "{text}");
         }
-        for text in ["", "0", "SHOP-17", "https://github.com/acme/shop/issues"] {
-            assert_eq!(parse_number(text), None, "{text}");
+        for text in [
+            "",
+            "0",
+            "+17",
+            "SHOP-17",
+            "https://github.com/acme/shop/issues",
+            "/17",
+            "acme/other/issues/17",
+            "é17",
+            "https://github.com/acme/other/issues/17",
+            "https://example.org/?https://github.com/acme/shop/issues/17",
+        ] {
+            assert_eq!(parse_number(text, pages), None, "{text}");
         }
     }
 }

@@ -11,6 +11,8 @@ use unslide_store::{Result, StoreError};
 /// The first pause after a failure, which triples up to the longest.
 const FIRST_BACKOFF: Duration = Duration::seconds(10);
 const BACKOFF_MAX: Duration = Duration::hours(6);
+/// The longest pause of a tracker that does not answer: one request finds that it does again.
+const TRACKER_BACKOFF_MAX: Duration = Duration::hours(1);
 /// How often a request is tried: for about two days.
 const ATTEMPTS_LIMIT: i32 = 14;
 /// The pause after a failure that a person has to mend. Setting the tracker again ends it.
@@ -43,6 +45,8 @@ enum Consequence {
     Broken,
     /// This request will never succeed.
     Final,
+    /// Another attempt may. The tracker fails or does not answer: others of its requests would only wait for it, too.
+    Away,
     /// Another attempt may.
     Retry,
 }
@@ -58,12 +62,12 @@ impl WorkFailure {
                 TrackerFailure::Forbidden(_)
                 | TrackerFailure::Missing { .. }
                 | TrackerFailure::Refused { .. } => Consequence::Final,
-                TrackerFailure::Server(_) | TrackerFailure::Unreachable | TrackerFailure::Unreadable => {
-                    Consequence::Retry
-                }
+                TrackerFailure::Server(500..) | TrackerFailure::Unreachable => Consequence::Away,
+                TrackerFailure::Server(_) | TrackerFailure::Unreadable => Consequence::Retry,
             },
             WorkFailure::Account(_) | WorkFailure::NoTls => Consequence::Broken,
-            WorkFailure::TooLong | WorkFailure::Store(_) | WorkFailure::Report(_) => Consequence::Retry,
+            WorkFailure::TooLong => Consequence::Away,
+            WorkFailure::Store(_) | WorkFailure::Report(_) => Consequence::Retry,
         }
     }
 }
@@ -88,38 +92,41 @@ impl TicketWorker {
             tracing::warn!(error = %error, %tenant, "work on a ticket failed");
         }
         let mut tx = self.store().tenant(tenant).await?;
-        let outcome = match failure.consequence() {
+        let consequence = failure.consequence();
+        let hold = match &consequence {
+            Consequence::Hold(pause) => Some(*pause),
+            Consequence::Broken => Some(PERSON_NEEDED_INTERVAL),
+            Consequence::Away => Some(backoff(request.tracker_failures + 1).min(TRACKER_BACKOFF_MAX)),
+            Consequence::Final | Consequence::Retry => None,
+        };
+        if let Some(pause) = hold {
+            store::hold_tracker(&mut tx, request, &text, pause).await?;
+        }
+        let outcome = match consequence {
             Consequence::Hold(pause) => {
-                store::hold_tracker(&mut tx, &request.tracker, Some(&text), Some(pause)).await?;
-                store::postpone_request(&mut tx, request, pause, false).await?;
+                store::postpone_request(&mut tx, request, pause, Some(request.attempts - 1)).await?;
                 "postponed"
             }
             Consequence::Broken => {
-                store::hold_tracker(&mut tx, &request.tracker, Some(&text), Some(PERSON_NEEDED_INTERVAL))
-                    .await?;
-                store::postpone_request(&mut tx, request, Duration::ZERO, false).await?;
+                store::postpone_request(&mut tx, request, Duration::ZERO, Some(request.attempts - 1)).await?;
                 "postponed"
             }
-            Consequence::Retry if request.attempts < ATTEMPTS_LIMIT => {
-                store::postpone_request(&mut tx, request, backoff(request.attempts), true).await?;
+            Consequence::Away | Consequence::Retry if request.attempts < ATTEMPTS_LIMIT => {
+                let pause = backoff(request.attempts);
+                store::postpone_request(&mut tx, request, pause, Some(request.attempts)).await?;
                 "postponed"
             }
-            Consequence::Retry | Consequence::Final => {
+            Consequence::Away | Consequence::Retry | Consequence::Final => {
+                let (group, marker) = (request.group, request.marker);
                 match (&failure, request.action) {
                     (
                         WorkFailure::Tracker(TrackerFailure::Missing { .. }),
                         TicketAction::Read | TicketAction::Reopen,
-                    ) => {
-                        store::record_lost(&mut tx, request.group, &text).await?;
-                    }
-                    _ => store::fail_ticket(&mut tx, request.group, &text).await?,
+                    ) => store::record_lost(&mut tx, group, marker, &text).await?,
+                    _ => store::fail_ticket(&mut tx, group, marker, &text).await?,
                 }
                 // A ticket goes on to be read: it may be there again.
-                if request.action == TicketAction::Read {
-                    store::complete_request(&mut tx, request).await?;
-                } else {
-                    store::drop_request(&mut tx, request).await?;
-                }
+                store::complete_request(&mut tx, request).await?;
                 "failed"
             }
         };

@@ -1,5 +1,6 @@
 //! Follows tickets in both directions: a ticket that is closed resolves its group, and a group that comes back opens its ticket.
 
+use super::current::CurrentTicket;
 use super::failure::WorkFailure;
 use super::{Job, TicketWorker, WorkEnd};
 use crate::fix_version::read_fix_version;
@@ -8,32 +9,49 @@ use crate::text::regression_text;
 use crate::ticket::{RemoteTicket, TicketState};
 use crate::trackers::TrackerFailure;
 use serde_json::Value;
+use time::Duration;
 use unslide_model::is_newer;
-use unslide_store::TenantTx;
 use unslide_store::groups::{GroupStatus, GroupUpdate, UpdateOutcome, update_group};
 use unslide_store::queries::groups::ListedGroup;
+use unslide_store::{GroupId, TenantTx};
 
 impl TicketWorker {
     /// Reads a ticket, and changes its group if the ticket was closed or opened since it was read last.
     pub(super) async fn read_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
         let remote = self.fetch_ticket(job).await?;
         let mut tx = self.store().tenant(job.tenant).await?;
-        let mut update = find_change(&job.ticket, &remote, &job.group);
-        if job.group.ticket_url.as_ref() != Some(&remote.url) {
-            update.get_or_insert_default().ticket_url = Some(remote.url.clone());
+        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+            return Ok(WorkEnd::Done("postponed"));
+        };
+        // The answer may be older than a regression, or than what another process has read since: it would undo that.
+        if current.ticket.read_at != job.begun.ticket.read_at
+            || current.group.regressed_at != job.begun.group.regressed_at
+            || store::awaits_reopening(&mut tx, current.ticket.group).await?
+        {
+            store::postpone_request(&mut tx, job.request, Duration::ZERO, None).await?;
+            tx.commit().await?;
+            return Ok(WorkEnd::Done("postponed"));
         }
-        if let Some(update) = update {
-            change_group(&mut tx, job, &update).await?;
+        let mut problem = None;
+        if current.is_followed {
+            let mut update = find_change(&current.ticket, &remote, &current.group);
+            if current.is_own() && current.group.ticket_url.as_ref() != Some(&remote.url) {
+                update.get_or_insert_default().ticket_url = Some(remote.url.clone());
+            }
+            if let Some(update) = update {
+                change_group(&mut tx, job, current.group.id, &update).await?;
+            }
+        } else {
+            problem = Some(current.describe_other());
         }
-        store::hold_tracker(&mut tx, &job.row.name, None, None).await?;
-        store::record_ticket(&mut tx, job.request.group, &remote).await?;
+        store::record_ticket(&mut tx, &current.ticket, &remote, problem.as_deref()).await?;
         store::complete_request(&mut tx, job.request).await?;
         tx.commit().await?;
         Ok(WorkEnd::Done("read"))
     }
 
     async fn fetch_ticket(&self, job: &Job<'_>) -> Result<RemoteTicket, WorkFailure> {
-        let id = job.ticket.ticket_id.as_deref().unwrap_or_default();
+        let id = job.begun.ticket.ticket_id.as_deref().unwrap_or_default();
         let answer = job.send(&job.protocol.build_read(&job.account, id)).await?;
         let missing = || TrackerFailure::Missing { status: 404, words: String::new() };
         if answer.pointer("/data/issue").is_some_and(Value::is_null) {
@@ -46,10 +64,17 @@ impl TicketWorker {
     /// tracker's answer to it is lost.
     pub(super) async fn reopen_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
         let mut remote = self.fetch_ticket(job).await?;
-        if job.group.status != GroupStatus::Regressed {
+        let mut tx = self.store().tenant(job.tenant).await?;
+        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+            return Ok(WorkEnd::Done("postponed"));
+        };
+        if current.group.status != GroupStatus::Regressed || !current.is_followed {
             // A person was faster.
-            return self.end_request(job).await.map(|()| WorkEnd::Done("read"));
+            store::complete_request(&mut tx, job.request).await?;
+            tx.commit().await?;
+            return Ok(WorkEnd::Done("read"));
         }
+        tx.rollback().await?;
         if remote.state != TicketState::Open {
             let ways = match job.protocol.build_ways(&job.account, &remote.id) {
                 Some(call) => job.send(&call).await?,
@@ -62,23 +87,26 @@ impl TicketWorker {
         }
         // The state is recorded before a hook tells of it, so that it changes nothing here.
         let mut tx = self.store().tenant(job.tenant).await?;
-        let regressed_at = job.group.regressed_at.unwrap_or(job.request.asked_at);
-        let is_first = store::mark_told(&mut tx, job.request.group, regressed_at).await?;
-        store::record_ticket(&mut tx, job.request.group, &remote).await?;
+        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+            return Ok(WorkEnd::Done("postponed"));
+        };
+        let regressed_at = current.group.regressed_at.unwrap_or(job.request.asked_at);
+        let is_first = store::mark_told(&mut tx, &current.ticket, regressed_at).await?;
+        store::record_ticket(&mut tx, &current.ticket, &remote, None).await?;
         tx.commit().await?;
         if is_first {
             let version = job.request.version.as_deref().unwrap_or_default();
-            let text = regression_text(&self.tickets.public_url, &job.group, version);
+            let text = regression_text(&self.tickets.public_url, &current.group, version);
             let said = job.send(&job.protocol.build_comment(&job.account, &remote.id, &text)).await;
             if let Err(WorkFailure::Tracker(limit @ TrackerFailure::Limited { .. })) = said {
                 // The tracker has not taken it: the next attempt sends it.
                 let mut tx = self.store().tenant(job.tenant).await?;
-                store::restore_told(&mut tx, job.request.group, job.ticket.told_at).await?;
+                store::restore_told(&mut tx, &current.ticket, regressed_at).await?;
                 tx.commit().await?;
                 return Err(limit.into());
             }
             if let Err(failure) = said {
-                tracing::info!(tenant = %job.tenant, group = %job.group.id, error = %failure, "a comment was not sent");
+                tracing::info!(tenant = %job.tenant, group = %current.group.id, error = %failure, "a comment was not sent");
             }
         }
         self.end_request(job).await?;
@@ -121,11 +149,16 @@ fn resolve(ticket: &RemoteTicket, group: &ListedGroup) -> GroupUpdate {
 }
 
 /// Changes a group. One without any known version is resolved without one.
-async fn change_group(tx: &mut TenantTx, job: &Job<'_>, update: &GroupUpdate) -> Result<(), WorkFailure> {
-    let outcome = update_group(tx, job.group.id, None, job.actor(), update).await?;
+async fn change_group(
+    tx: &mut TenantTx,
+    job: &Job<'_>,
+    group: GroupId,
+    update: &GroupUpdate,
+) -> Result<(), WorkFailure> {
+    let outcome = update_group(tx, group, None, job.actor(), update).await?;
     if outcome == UpdateOutcome::NoVersion {
         let plain = GroupUpdate { resolved_in_next: false, ..update.clone() };
-        update_group(tx, job.group.id, None, job.actor(), &plain).await?;
+        update_group(tx, group, None, job.actor(), &plain).await?;
     }
     Ok(())
 }

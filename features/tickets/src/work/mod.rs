@@ -4,27 +4,29 @@
 //! request that may have made one is recorded before it is sent, and its marker is searched for before another one is sent.
 
 mod create;
+mod current;
 mod failure;
 mod follow;
 
 use crate::Tickets;
-use crate::store::{self, ClaimedRequest, StoredTicket, TicketAction, TrackerRow};
+use crate::store::{self, ClaimedRequest, TicketAction, TrackerRow};
 use crate::trackers::{TrackerAccount, TrackerCall, TrackerClient, TrackerProtocol};
+use current::CurrentTicket;
 use failure::WorkFailure;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_model::TenantId;
-use unslide_store::groups::{GroupActor, follow_redirects};
-use unslide_store::queries::groups::{ListedGroup, find_group};
+use unslide_store::groups::GroupActor;
 use unslide_store::{Result, Store};
 
 /// Requests of a tenant's turn.
 const TURN_REQUESTS_LIMIT: usize = 20;
 /// Timeout of the work on a request. Shorter than its lease.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Works on the tickets of all tenants.
 pub struct TicketWorker {
@@ -37,8 +39,8 @@ struct Job<'j> {
     tenant: &'j TenantId,
     request: &'j ClaimedRequest,
     row: TrackerRow,
-    ticket: StoredTicket,
-    group: ListedGroup,
+    /// As they were when the work began.
+    begun: CurrentTicket,
     protocol: &'static dyn TrackerProtocol,
     account: TrackerAccount,
     client: &'j TrackerClient,
@@ -66,8 +68,8 @@ impl TenantWork for TicketWorker {
     const CONCURRENT_TENANTS_LIMIT: usize = 4;
     const LOOK_FAILURE: &'static str = "due work on tickets could not be looked for";
 
-    async fn list_due(&self, _: &str, limit: u16) -> Result<Vec<TenantId>> {
-        store::list_due(self.store(), limit).await
+    async fn list_due(&self, last: &str, limit: u16) -> Result<Vec<TenantId>> {
+        store::list_due(self.store(), last, limit).await
     }
 
     async fn take_turn(&self, tenant: &TenantId) {
@@ -90,6 +92,7 @@ impl TicketWorker {
         let mut tx = self.store().tenant(tenant).await?;
         store::add_tickets_by_rule(&mut tx).await?;
         tx.commit().await?;
+        let end = Instant::now() + Duration::from_millis(self.tickets.settings.turn_millis);
         for _ in 0..TURN_REQUESTS_LIMIT {
             let mut tx = self.store().tenant(tenant).await?;
             let Some(request) = store::claim_request(&mut tx).await? else { return tx.commit().await };
@@ -99,7 +102,7 @@ impl TicketWorker {
                 Ok(Ok(WorkEnd::Done(outcome))) => outcome,
                 Ok(Ok(WorkEnd::Wait(pause))) => {
                     let mut tx = self.store().tenant(tenant).await?;
-                    store::postpone_request(&mut tx, &request, pause, false).await?;
+                    store::postpone_request(&mut tx, &request, pause, Some(request.attempts - 1)).await?;
                     tx.commit().await?;
                     "postponed"
                 }
@@ -107,6 +110,10 @@ impl TicketWorker {
                 Err(_) => self.record_failure(tenant, &request, WorkFailure::TooLong).await?,
             };
             self.tickets.outcomes.add(outcome, 1);
+            // A tracker that is slow gives the worker to the next tenant.
+            if Instant::now() >= end {
+                break;
+            }
         }
         Ok(())
     }
@@ -117,14 +124,20 @@ impl TicketWorker {
         request: &ClaimedRequest,
     ) -> std::result::Result<WorkEnd, WorkFailure> {
         let Some(job) = self.load_job(tenant, request).await? else { return Ok(WorkEnd::Done("failed")) };
-        match request.action {
-            TicketAction::Create => self.create_ticket(&job).await,
-            TicketAction::Read => self.read_ticket(&job).await,
-            TicketAction::Reopen => self.reopen_ticket(&job).await,
+        let end = match request.action {
+            TicketAction::Create => self.create_ticket(&job).await?,
+            TicketAction::Read => self.read_ticket(&job).await?,
+            TicketAction::Reopen => self.reopen_ticket(&job).await?,
+        };
+        if job.row.problem.is_some() || job.row.failures > 0 || job.row.not_before.is_some() {
+            let mut tx = self.store().tenant(tenant).await?;
+            store::release_tracker(&mut tx, &job.row.name).await?;
+            tx.commit().await?;
         }
+        Ok(end)
     }
 
-    /// Loads everything that a request needs. Returns None if its group or its tracker is gone: then the request is, too.
+    /// Loads everything that a request needs. Returns None if its group, its ticket or its tracker is gone: then the request is, too.
     async fn load_job<'j>(
         &'j self,
         tenant: &'j TenantId,
@@ -132,10 +145,8 @@ impl TicketWorker {
     ) -> std::result::Result<Option<Job<'j>>, WorkFailure> {
         let mut tx = self.store().tenant(tenant).await?;
         let row = store::get_tracker(&mut tx, &request.tracker).await?;
-        let ticket = store::get_ticket(&mut tx, request.group).await?;
-        let id = follow_redirects(&mut tx, &[request.group]).await?.pop().unwrap_or(request.group);
-        let group = find_group(&mut tx, id, None).await?;
-        let (Some(row), Some(ticket), Some(group)) = (row, ticket, group) else {
+        let begun = CurrentTicket::lock(&mut tx, request).await?;
+        let (Some(row), Some(begun)) = (row, begun) else {
             store::drop_request(&mut tx, request).await?;
             tx.commit().await?;
             return Ok(None);
@@ -144,6 +155,6 @@ impl TicketWorker {
         let client = self.tickets.client.as_ref().ok_or(WorkFailure::NoTls)?;
         let account = self.tickets.open_account(tenant, &row).map_err(WorkFailure::Account)?;
         let protocol = row.kind.protocol();
-        Ok(Some(Job { tenant, request, row, ticket, group, protocol, account, client }))
+        Ok(Some(Job { tenant, request, row, begun, protocol, account, client }))
     }
 }

@@ -64,6 +64,11 @@ async fn a_commit_on_the_default_branch_resolves_its_groups_once() {
         assert_eq!(status(&group).await, "regressed");
         shop.send_hook("m4", "push", &push(product, "main", "a5", &fixes, &now())).await;
         assert_eq!(status(&group).await, "resolved");
+        // A commit that names a group that was merged fixes the one that counts its reports.
+        let path = format!("/v1/groups/{other}/merge");
+        shop.world.post_json(&path, &shop.key, &json!({"groups": [group]})).await.expect_status(200);
+        shop.send_hook("m5", "push", &push(product, "main", "a6", &fixes, &now())).await;
+        assert_eq!(status(&other).await, "resolved");
         shop.world.stop().await;
     }
 }

@@ -83,7 +83,7 @@ async fn limits_and_errors_of_the_server_are_waited_for() {
     shop.hurry().await;
     assert!(wait_until(async || (61..=120).contains(&wait().await)).await);
     // Nothing is certain after an error of the server: the marker is searched for first.
-    for status in [500, 503, 409] {
+    for status in [500, 503, 408, 425, 409] {
         shop.tracker.fail_next(shop.tracker.creation(), status);
         let sent = shop.tracker.count_creations();
         shop.hurry().await;

@@ -92,6 +92,12 @@ async fn a_hook_that_is_late_repeated_or_forged_changes_nothing() {
     let post = |path: &str| shop.world.request(Method::POST, path, "");
     let unsigned = post(&shop.hook_path).header("x-github-event", "issues").body(hook.to_string());
     shop.world.send(unsigned).await.expect_problem(401, "unauthorized");
+    // Without the key of the service it is a stranger's mistake, too.
+    let secret = shop.world.text("SELECT encode(sealed_hook_secret, 'hex') FROM trackers").await;
+    shop.world.execute("UPDATE trackers SET sealed_hook_secret = sealed_token").await;
+    let refused = shop.send_hook("f2", "issues", &hook).await.expect_problem(401, "unauthorized");
+    assert!(refused.contains("give the webhook the secret") && !refused.contains("sealing"), "{refused}");
+    shop.world.execute(&format!("UPDATE trackers SET sealed_hook_secret = decode('{secret}', 'hex')")).await;
     let unknown = shop.hook_path.replace("acme.", "umbrella.");
     shop.world.send(post(&unknown).body("{}")).await.expect_problem(404, "not-found");
     let large = post(&shop.hook_path).body(vec![b' '; (2 << 20) + 1]);
@@ -172,5 +178,55 @@ async fn a_ticket_goes_with_its_reports_to_another_group() {
     assert_eq!(shop.read_ticket(&moved).await["url"], ticket["url"]);
     shop.close_ticket("d1", Some("completed"), None).await;
     shop.wait_for_status(&moved, "resolved").await;
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticket_of_a_merged_group_is_that_of_the_group_that_counts_its_reports() {
+    let shop = Shop::open(Product::Github).await;
+    let (merged, target) = (shop.crash(1, "1.0").await, shop.crash(2, "1.0").await);
+    let ticket = shop.make_ticket(&merged).await;
+    shop.wait_until_idle().await;
+    let path = format!("/v1/groups/{target}/merge");
+    shop.world.post_json(&path, &shop.key, &json!({"groups": [merged]})).await.expect_status(200);
+    // It is the only one.
+    assert_eq!(shop.read_ticket(&target).await["url"], ticket["url"]);
+    let path = format!("/v1/groups/{target}/ticket");
+    let again = shop.world.post_json(&path, &shop.key, &json!({})).await.expect_problem(409, "conflict");
+    assert!(again.contains(ticket["url"].as_str().unwrap()), "{again}");
+    let mut rule = crate::shop::new_tracker(&shop.tracker);
+    rule["rule_reports"] = 1.into();
+    crate::shop::put(&shop.world, &shop.key, "/v1/trackers", &rule).await.expect_status(200);
+    shop.world
+        .execute("UPDATE trackers SET rule_since = now() - interval '1 hour', next_look_at = now()")
+        .await;
+    let looked = "SELECT count(*) FROM trackers WHERE next_look_at > now()";
+    assert!(wait_until(async || shop.world.number(looked).await == 1).await);
+    assert_eq!(shop.world.number("SELECT count(*) FROM tickets").await, 1);
+    // It is followed in both directions.
+    shop.close_ticket("d1", Some("completed"), None).await;
+    shop.wait_for_status(&target, "resolved").await;
+    assert_eq!(shop.crash(4, "2.0").await, merged, "its own reports are its own");
+    shop.wait_for_status(&target, "regressed").await;
+    let is_open = async || {
+        shop.tracker.with(|played| !played.tickets[0].is_closed && played.tickets[0].comments.len() == 1)
+    };
+    assert!(wait_until(is_open).await);
+    shop.wait_until_idle().await;
+    // A split gives it back.
+    let path = format!("/v1/groups/{target}/split");
+    shop.world.post_json(&path, &shop.key, &json!({"group": merged})).await.expect_status(200);
+    assert!(shop.read_ticket(&target).await.is_null());
+    assert_eq!(shop.read_ticket(&merged).await["url"], ticket["url"]);
+    assert!(shop.read_group(&target).await["ticket_url"].is_null());
+    // A group with a ticket of its own follows that one.
+    shop.make_ticket(&target).await;
+    shop.wait_until_idle().await;
+    let path = format!("/v1/groups/{target}/merge");
+    shop.world.post_json(&path, &shop.key, &json!({"groups": [merged]})).await.expect_status(200);
+    let status = shop.read_group(&target).await["status"].clone();
+    shop.close_ticket("d2", Some("completed"), None).await;
+    shop.wait_until_idle().await;
+    assert_eq!(shop.read_group(&target).await["status"], status);
     shop.world.stop().await;
 }

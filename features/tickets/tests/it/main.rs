@@ -8,5 +8,7 @@ mod failures;
 mod following;
 mod played;
 mod products;
+mod racing;
 mod setting;
 mod shop;
+mod turns;

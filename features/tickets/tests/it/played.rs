@@ -55,6 +55,8 @@ pub enum FaultKind {
     LostAnswer,
     /// It is done after this time, and the client has gone by then.
     DoneLater(Duration),
+    /// It is done, and answered after this time: by then the answer is old.
+    OldAnswer(Duration),
 }
 
 /// The tickets, and the requests so far.
@@ -66,6 +68,10 @@ pub struct Played {
     pub requests: Vec<(String, String)>,
     /// Transitions of Jira that are left out.
     pub has_no_way_back: bool,
+    /// It takes requests, and answers none.
+    pub is_dead: bool,
+    /// The time that each answer takes.
+    pub delay: Duration,
 }
 
 /// The server.
@@ -159,12 +165,16 @@ async fn answer_request(
     // Linear has one path for everything: the words of its query are a part of the request.
     let words = value["query"].as_str().unwrap_or_default();
     let request = format!("{method} {uri} {words}").trim().to_owned();
-    let fault = {
+    let (fault, is_dead, delay) = {
         let mut played = shared.played.lock();
         played.requests.push((request.clone(), body.clone()));
         let at = played.faults.iter().position(|fault| request.contains(fault.part));
-        at.map(|at| played.faults.remove(at))
+        (at.map(|at| played.faults.remove(at)), played.is_dead, played.delay)
     };
+    if is_dead {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(delay).await;
     let is_authorized = ["authorization", "private-token"].iter().any(|name| {
         let given = headers.get(*name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         given == TOKEN || given == format!("Bearer {TOKEN}") || given.starts_with("Basic ")
@@ -192,6 +202,11 @@ async fn answer_request(
             });
             std::future::pending().await
         }
+        Some(FaultKind::OldAnswer(time)) => {
+            let (status, answer) = play(&shared, &method, &uri, &value);
+            tokio::time::sleep(time).await;
+            (StatusCode::from_u16(status).unwrap(), answer.to_string()).into_response()
+        }
         None => {
             let (status, answer) = play(&shared, &method, &uri, &value);
             let body = if answer.is_null() { String::new() } else { answer.to_string() };
@@ -202,9 +217,8 @@ async fn answer_request(
 
 fn play(shared: &Shared, method: &Method, uri: &Uri, body: &Value) -> (u16, Value) {
     let mut played = shared.played.lock();
-    let path = uri.path();
     match shared.product {
-        Product::Github => play_github(&mut played, shared, method, path, body),
+        Product::Github => play_github(&mut played, shared, method, uri, body),
         Product::Gitlab => play_gitlab(&mut played, shared, method, uri, body),
         Product::JiraCloud | Product::JiraDataCenter => {
             play_jira(&mut played, shared.product, method, uri, body)
@@ -238,17 +252,22 @@ fn play_github(
     played: &mut Played,
     shared: &Shared,
     method: &Method,
-    path: &str,
+    uri: &Uri,
     body: &Value,
 ) -> (u16, Value) {
-    let Some(rest) = path.strip_prefix("/repos/example/shop") else {
+    let Some(rest) = uri.path().strip_prefix("/repos/example/shop") else {
         return (404, json!({"message": "Not Found"}));
     };
     let parts: Vec<&str> = rest.split('/').filter(|part| !part.is_empty()).collect();
     match (method.as_str(), parts.as_slice()) {
         ("GET", []) => (200, json!({"full_name": "example/shop", "has_issues": true})),
         ("GET", ["issues"]) => {
-            (200, played.tickets.iter().map(|ticket| github_issue(shared, ticket)).collect())
+            let query = decode_query(uri.query().unwrap_or_default());
+            let number = |name: &str| query.iter().find(|(key, _)| key == name).unwrap().1.parse().unwrap();
+            let (page, per_page): (usize, usize) = (number("page"), number("per_page"));
+            // The newest first.
+            let newest = played.tickets.iter().rev().skip((page - 1) * per_page).take(per_page);
+            (200, newest.map(|ticket| github_issue(shared, ticket)).collect())
         }
         ("POST", ["issues"]) => {
             let text = body["body"].as_str().unwrap().to_owned();

@@ -126,3 +126,78 @@ async fn the_page_sets_tests_and_removes_a_tracker() {
     assert_eq!(world.number("SELECT count(*) FROM trackers").await, 0);
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_tracker_with_tickets_stays_where_they_are() {
+    let shop = Shop::open(Product::Github).await;
+    let set = async |change: Value| {
+        let mut body = new_tracker(&shop.tracker);
+        body["force"] = true.into();
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        put(&shop.world, &shop.key, "/v1/trackers", &body).await
+    };
+    // Without tickets it moves.
+    set(json!({"project": "example/other"})).await.expect_status(200);
+    set(json!({})).await.expect_status(200);
+    let group = shop.crash(1, "1.0").await;
+    shop.make_ticket(&group).await;
+    shop.wait_until_idle().await;
+    for change in [
+        json!({"project": "example/other"}),
+        json!({"url": format!("{}/api/v3", shop.tracker.url)}),
+        json!({"kind": "gitlab"}),
+    ] {
+        let refused = set(change.clone()).await.expect_problem(409, "conflict");
+        assert!(refused.contains("another name") && refused.contains("remove main"), "{change}: {refused}");
+    }
+    set(json!({"labels": ["crash"]})).await.expect_status(200);
+    assert_eq!(shop.read_ticket(&group).await["key"], "#1");
+    set(json!({"name": "second", "project": "example/other"})).await.expect_status(200);
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_begins_when_it_is_changed() {
+    let shop = Shop::open(Product::Github).await;
+    let since = async |reports: Value, app: Value| {
+        let mut body = new_tracker(&shop.tracker);
+        (body["rule_reports"], body["rule_app"]) = (reports, app);
+        put(&shop.world, &shop.key, "/v1/trackers", &body).await.expect_status(200);
+        shop.world.text("SELECT rule_since::text FROM trackers").await
+    };
+    let first = since(json!(5), Value::Null).await;
+    assert_eq!(since(json!(5), Value::Null).await, first, "the same rule");
+    let fewer = since(json!(2), Value::Null).await;
+    assert_ne!(fewer, first);
+    assert_ne!(since(json!(2), json!("com.acme.shop")).await, fewer);
+    shop.world.stop().await;
+}
+
+/// Proves: bounded-input
+#[tokio::test]
+async fn a_tenant_probes_two_trackers_at_once() {
+    let shop = Shop::open(Product::Github).await;
+    shop.tracker.with(|played| played.is_dead = true);
+    let body = new_tracker(&shop.tracker);
+    let test = || shop.world.post("/v1/trackers/main/test", &shop.key, "");
+    let set = || put(&shop.world, &shop.key, "/v1/trackers", &body);
+    let (one, two, three, four) = tokio::join!(test(), set(), test(), set());
+    let answers = [one.status, two.status, three.status, four.status];
+    assert_eq!(
+        answers.iter().filter(|status| [429, 503].contains(&status.as_u16())).count(),
+        2,
+        "{answers:?}"
+    );
+    shop.world.stop().await;
+}
+
+/// Proves: bounded-input
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_not_read() {
+    let shop = Shop::open(Product::Github).await;
+    let long = json!({"full_name": "example/shop", "text": "x".repeat(513 << 10)});
+    shop.tracker.add_fault("GET", crate::played::FaultKind::Status(200, &[], long));
+    let test = shop.world.post("/v1/trackers/main/test", &shop.key, "").await.expect_status(200);
+    assert_eq!(test["ok"], false);
+    shop.world.stop().await;
+}

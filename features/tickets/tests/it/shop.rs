@@ -79,6 +79,11 @@ impl Shop {
 
     /// Stores report number `n` of bug `n % 3` in a version, and returns its group.
     pub async fn crash(&self, n: u8, version: &str) -> String {
+        self.crash_of("acme", n, version).await
+    }
+
+    /// Stores a report of a tenant as [`Shop::crash`].
+    pub async fn crash_of(&self, tenant: &str, n: u8, version: &str) -> String {
         let mut crash = arrival(n);
         let body = json!({"report": {"id": ReportId([n; 16]).to_string()}, "system": {"CFBundleIdentifier": APP},
             "crash": {"error": {"type": "mach", "reason": "hostile @channel\n/close ``` {noformat}",
@@ -90,19 +95,24 @@ impl Shop {
         crash.received_at = SystemClock.now();
         crash.facts.version = version.to_owned();
         crash.facts.grouping = crash.facts.grouping.map(|bug| ReportGrouping { provisional: false, ..bug });
-        self.store(crash).await
+        self.store_for(tenant, crash).await
     }
 
     /// Stores a report, and returns its group.
     pub async fn store(&self, crash: Arrival) -> String {
+        self.store_for("acme", crash).await
+    }
+
+    async fn store_for(&self, tenant: &str, crash: Arrival) -> String {
         let report = crash.report_id;
         let day = crash.received_at.date();
         ensure_partitions(&self.world.store, day, day).await.unwrap();
-        let mut tx = self.world.store.tenant(&tenant_id("acme")).await.unwrap();
+        let mut tx = self.world.store.tenant(&tenant_id(tenant)).await.unwrap();
         store_arrivals(&mut tx, &[crash], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
-        let query =
-            format!("SELECT group_id::text FROM reports WHERE tenant = 'acme' AND report_id = '{report}'");
+        let query = format!(
+            "SELECT group_id::text FROM reports WHERE tenant = '{tenant}' AND report_id = '{report}'"
+        );
         self.world.text(&query).await
     }
 
@@ -158,12 +168,21 @@ impl Shop {
         self.world.execute("UPDATE ticket_requests SET due_at = now() WHERE leased_until IS NULL").await;
     }
 
+    /// Links a group to a ticket.
+    pub async fn link_ticket(&self, group: &str, ticket: &str) -> Answer {
+        put(&self.world, &self.key, &format!("/v1/groups/{group}/ticket"), &json!({"ticket": ticket})).await
+    }
+
     /// Sends a hook that is signed as the product does it.
     pub async fn send_hook(&self, delivery: &str, event: &str, body: &Value) -> Answer {
         self.send_signed(HOOK_SECRET, delivery, event, body).await
     }
 
     pub async fn send_signed(&self, secret: &str, delivery: &str, event: &str, body: &Value) -> Answer {
+        let mut body = body.clone();
+        if self.tracker.product == Product::Linear {
+            body["webhookTimestamp"] = (SystemClock.now().unix_timestamp() * 1_000).into();
+        }
         let text = body.to_string();
         let signature = sign(&Key::new(HMAC_SHA256, secret.as_bytes()), text.as_bytes());
         let digits: String = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -186,10 +205,7 @@ impl Shop {
             Product::JiraCloud | Product::JiraDataCenter => request
                 .header("x-atlassian-webhook-identifier", delivery)
                 .header("x-hub-signature", format!("sha256={digits}")),
-            Product::Linear => request
-                .header("linear-delivery", delivery)
-                .header("linear-timestamp", (now * 1_000).to_string())
-                .header("linear-signature", digits),
+            Product::Linear => request.header("linear-delivery", delivery).header("linear-signature", digits),
         };
         self.world.send(request.header("content-type", "application/json").body(text)).await
     }
