@@ -67,6 +67,9 @@ pub async fn create_ticket(
     if let Some(url) = known.as_ref().and_then(|known| known.url.as_ref()) {
         return Err(Problem::new(Kind::Conflict, format!("the group has the ticket {url}")));
     }
+    if store::keep_tracker(&mut tx, &tracker.name).await?.is_none() {
+        return Err(Problem::new(Kind::Conflict, "the tracker was removed at this moment: try again"));
+    }
     if known.is_none_or(|known| known.state != TicketState::Creating) {
         let row = NewTicketRow { group: group.id, tracker: &tracker.name, asked_by: &asked_by };
         store::add_ticket(&mut tx, row).await?;

@@ -22,6 +22,8 @@ struct TicketPage {
     shell: Shell,
     group: ListedGroup,
     ticket: Option<ShownTicket>,
+    /// True if the group has no ticket, and may have one made.
+    can_make: bool,
     /// The names of the trackers, with their products and projects.
     trackers: Vec<(String, &'static str, String)>,
 }
@@ -51,7 +53,8 @@ pub async fn show_ticket(
     tx.rollback();
     let trackers = rows.into_iter().map(|row| (row.name, row.kind.protocol().label(), row.project)).collect();
     let shell = Shell::for_viewer(signed.viewer, "groups", "Ticket of a group");
-    render_html(&TicketPage { shell, group, ticket, trackers })
+    let can_make = group.ticket_url.is_none() && ticket.as_ref().is_none_or(|ticket| ticket.url.is_none());
+    render_html(&TicketPage { shell, group, ticket, can_make, trackers })
 }
 
 /// `POST`: makes a ticket, or links one.

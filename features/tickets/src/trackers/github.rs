@@ -190,3 +190,45 @@ pub fn read_commits(commits: &Value) -> Vec<PushedCommit> {
     };
     commits.as_array().into_iter().flatten().filter_map(read).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_store::Uuid;
+
+    #[test]
+    fn a_search_ends_behind_issues_that_are_older_than_the_draft() {
+        let account = TrackerAccount {
+            url: GITHUB_URL.to_owned(),
+            project: "example/shop".to_owned(),
+            account: None,
+            token: Secret::default(),
+            issue_type: None,
+            labels: Vec::new(),
+            fields: None,
+        };
+        let draft = TicketDraft {
+            title: String::new(),
+            text: String::new(),
+            link: None,
+            marker: crate::ticket::TicketMarker::from_uuid(Uuid::nil()),
+            created_at: OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap(),
+        };
+        let page = |last: Option<Value>| {
+            let newer = json!({"number": 7, "body": "x", "created_at": "2026-11-18T12:00:00Z"});
+            let issues: Vec<Value> = vec![newer; PAGE_LIMIT - 1].into_iter().chain(last).collect();
+            Github.read_search(&account, &draft, &issues.into())
+        };
+        assert_eq!(page(Some(json!({"created_at": "2026-11-18T11:05:00Z"}))), TicketSearch::NextPage);
+        assert_eq!(page(Some(json!({"created_at": "2026-11-18T11:00:00Z"}))), TicketSearch::Absent);
+        assert_eq!(page(None), TicketSearch::Absent, "the last page");
+        let own = json!({"number": 8, "body": draft.marker_text(), "state": "open"});
+        let TicketSearch::Found(found) = page(Some(own)) else { panic!("it is not found") };
+        assert_eq!(
+            (found.key.as_str(), found.url.as_str()),
+            ("#8", "https://github.com/example/shop/issues/8")
+        );
+        assert_eq!(page(Some(json!({"body": draft.marker_text()}))), TicketSearch::Unreadable);
+        assert_eq!(Github.read_search(&account, &draft, &json!({})), TicketSearch::Unreadable);
+    }
+}

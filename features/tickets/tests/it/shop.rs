@@ -10,6 +10,7 @@ use unslide_harness::database::arrival;
 use unslide_model::{Clock, ContentHash, ReportGrouping, ReportId, Secret, SystemClock};
 use unslide_store::partitions::ensure_partitions;
 use unslide_store::reports::{Arrival, Effects, store_arrivals};
+use unslide_store::tenants::{QuotaLimits, create_tenant};
 use unslide_tickets::Config;
 use unslide_world::{Answer, World, tenant_id, wait_until};
 
@@ -75,6 +76,16 @@ impl Shop {
         let hook_url = set["hook_url"].as_str().unwrap();
         let hook_path = hook_url.strip_prefix("https://crashes.example.com").unwrap().to_owned();
         Shop { world, key, tracker, hook_path }
+    }
+
+    /// Makes a further tenant with a tracker, and returns the key of its administrator.
+    pub async fn add_tenant(&self, slug: &str, tracker: &TrackerServer) -> String {
+        let mut tx = self.world.store.tenant(&tenant_id(slug)).await.unwrap();
+        create_tenant(&mut tx, slug, &QuotaLimits::default()).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        let key = self.world.create_master_key(slug).await;
+        put(&self.world, &key, "/v1/trackers", &new_tracker(tracker)).await.expect_status(200);
+        key
     }
 
     /// Stores report number `n` of bug `n % 3` in a version, and returns its group.

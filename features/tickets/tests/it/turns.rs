@@ -1,7 +1,7 @@
 //! Turns: a tracker that is dead or slow, and a tenant with much work, cost the others nothing.
 
 use crate::played::{PlayedTicket, Product, TrackerServer};
-use crate::shop::{Shop, new_tracker, put};
+use crate::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
 use unslide_tickets::store;
@@ -57,8 +57,7 @@ async fn a_slow_tracker_gives_its_worker_to_the_next_tenant() {
     slow.with(|played| played.delay = Duration::from_millis(700));
     // As many tenants as a process works for at once.
     for tenant in ["a1", "a2", "a3", "a4"] {
-        let key = shop.world.create_master_key(tenant).await;
-        put(&shop.world, &key, "/v1/trackers", &new_tracker(&slow)).await.expect_status(200);
+        let key = shop.add_tenant(tenant, &slow).await;
         for n in [1, 2, 3] {
             let group = shop.crash_of(tenant, n, "1.0").await;
             let path = format!("/v1/groups/{group}/ticket");
@@ -77,8 +76,7 @@ async fn a_slow_tracker_gives_its_worker_to_the_next_tenant() {
 async fn tenants_have_turns_in_a_circle() {
     let shop = Shop::open_with(Product::Github, |config| config.api.tickets.look_millis = 3_600_000).await;
     for tenant in ["a1", "a2", "a3"] {
-        let key = shop.world.create_master_key(tenant).await;
-        put(&shop.world, &key, "/v1/trackers", &new_tracker(&shop.tracker)).await.expect_status(200);
+        shop.add_tenant(tenant, &shop.tracker).await;
     }
     shop.world
         .execute(
