@@ -95,7 +95,7 @@ pub async fn complete_request(tx: &mut TenantTx, done: &ClaimedRequest) -> Resul
     postpone_request(tx, done, READ_INTERVAL, None).await
 }
 
-/// Deletes a request, unless it was asked for again since: then it begins anew.
+/// Deletes a request, unless it was asked for again since: then its attempts begin again.
 pub async fn drop_request(tx: &mut TenantTx, ended: &ClaimedRequest) -> Result<()> {
     postpone_request(tx, ended, Duration::ZERO, None).await?;
     let (connection, tenant, _) = tx.parts();
@@ -112,8 +112,8 @@ pub async fn drop_request(tx: &mut TenantTx, ended: &ClaimedRequest) -> Result<(
     Ok(())
 }
 
-/// Puts a request off, unless it was asked for again since: then it is due as that says. `attempts` are those so far; None begins
-/// anew.
+/// Puts a request off, unless it was asked for again since: then it is due as that says. `attempts` are those so far; None if
+/// it begins again.
 pub async fn postpone_request(
     tx: &mut TenantTx,
     claimed: &ClaimedRequest,
