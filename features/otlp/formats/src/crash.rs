@@ -2,6 +2,7 @@
 
 use crate::crash_document::CrashDocument;
 use crate::facts::TelemetryFacts;
+use crate::identity::id_for_record;
 use crate::metric_kit::{DiagnosticEvent, write_diagnostic};
 use crate::record::{ATTRIBUTES_LIMIT, TelemetryRecord};
 use crate::span_crash::write_span_report;
@@ -30,6 +31,9 @@ const TEXT_BEGINNINGS: [&str; 5] =
     ["Incident Identifier:", "Process:", "Hardware Model:", "{\"app_name\"", "{\"bug_type\""];
 /// The heading of the images of Apple's text.
 const IMAGES_HEADING: &str = "Binary Images:";
+
+/// Members that payloads of MetricKit have, and reports of KSCrash do not.
+const DIAGNOSTIC_KEYS: [&str; 3] = ["diagnosticMetaData", "crashDiagnostics", "hangDiagnostics"];
 
 /// The crash in a record, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,13 +124,21 @@ fn describe_cut(text: &str) -> Option<String> {
 /// Reads a KSCrash report, or a payload of MetricKit.
 fn read_json_payload(record: &TelemetryRecord<'_>, payload: &str) -> Result<CrashDocument, String> {
     let limits = ReadLimits { max_bytes: usize::MAX, max_depth: 1_100, ..ReadLimits::default() };
-    let (root, _) = JsonValue::read(payload.as_bytes(), 0, &limits)
+    let (root, end) = JsonValue::read(payload.as_bytes(), 0, &limits)
         .map_err(|error| format!("the report in the record cannot be read: {error}"))?;
     let [stacks, tree] = root.find_members(["callStacks", "callStackTree"]);
     if stacks.is_some() || (tree.is_some() && root.get("diagnosticMetaData").is_none()) {
         return write_diagnostic(record, DiagnosticEvent::Crash, payload);
     }
-    Ok(CrashDocument { bytes: payload.as_bytes().to_vec(), facts: TelemetryFacts::from_record(record) })
+    let mut bytes = payload.as_bytes().to_vec();
+    let is_diagnostic = DIAGNOSTIC_KEYS.iter().any(|key| root.get(key).is_some());
+    if is_diagnostic && root.get("report").is_none() {
+        // MetricKit gives no ids, and two devices may write the same bytes.
+        let id = format!(",\"report\":{{\"id\":\"{}\"}}}}", id_for_record(record));
+        bytes.truncate(end - 1);
+        bytes.extend_from_slice(id.as_bytes());
+    }
+    Ok(CrashDocument { bytes, facts: TelemetryFacts::from_record(record) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Facts about the app, the device and the run from the attributes of a record, as members of a report.
 
-use crate::record::TelemetryRecord;
+use crate::record::{Attributes, TelemetryRecord};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
@@ -45,13 +45,34 @@ impl TelemetryFacts {
     /// Reads the facts of a record. Its attributes win over those of its resource.
     #[must_use]
     pub fn from_record(record: &TelemetryRecord<'_>) -> TelemetryFacts {
-        let find = |keys: &[&str]| record.find_text(keys).map(shorten_fact);
-        let app = APP_KEYS.iter().find_map(|key| record.find_text(&[key]).filter(|name| is_bundle_id(name)));
+        let (own, resource) = (TelemetryFacts::from_attributes(&record.attributes), &record.resource.facts);
+        let nanos = if record.time_nanos > 0 { record.time_nanos } else { record.observed_nanos };
+        let pick = |own: Option<String>, resource: &Option<String>| own.or_else(|| resource.clone());
+        TelemetryFacts {
+            app: pick(own.app, &resource.app),
+            version: pick(own.version, &resource.version),
+            build: pick(own.build, &resource.build),
+            system_name: pick(own.system_name, &resource.system_name),
+            system_version: pick(own.system_version, &resource.system_version),
+            system_build: pick(own.system_build, &resource.system_build),
+            machine: pick(own.machine, &resource.machine),
+            installation: pick(own.installation, &resource.installation),
+            timestamp: format_nanos(nanos),
+            session: pick(own.session, &resource.session),
+            user: pick(own.user, &resource.user),
+            screen: pick(own.screen, &resource.screen),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Reads the facts of attributes.
+    pub(crate) fn from_attributes(attributes: &Attributes<'_>) -> TelemetryFacts {
+        let find = |keys: &[&str]| keys.iter().find_map(|key| attributes.text(key)).map(shorten_fact);
+        let app = APP_KEYS.iter().find_map(|key| attributes.text(key).filter(|name| is_bundle_id(name)));
         // An id of a build is free text: a UUID is no build number.
         let build = find(&["app.build_number", "app.build_id"]).filter(|id| Uuid::parse_str(id).is_err());
-        let nanos = if record.time_nanos > 0 { record.time_nanos } else { record.observed_nanos };
         TelemetryFacts {
-            app: app.map(shorten_fact),
+            app: app.map(str::to_owned),
             version: find(&["service.version", "app.version", "crash.app.version"]),
             build,
             system_name: find(&["os.name"]),
@@ -59,7 +80,7 @@ impl TelemetryFacts {
             system_build: find(&["os.build_id"]),
             machine: find(&["device.model.identifier"]),
             installation: find(&["app.installation.id", "device.id"]),
-            timestamp: format_nanos(nanos),
+            timestamp: None,
             session: find(&["session.id"]),
             user: find(&["user.id", "enduser.id"]),
             screen: find(&["screen.name"]),
@@ -110,7 +131,10 @@ fn is_bundle_id(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    text.contains('.') && text.split('.').all(is_part) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+    text.len() <= FACT_CHARS_LIMIT
+        && text.contains('.')
+        && text.split('.').all(is_part)
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// Returns the time of nanoseconds since 1970, unless they are 0.

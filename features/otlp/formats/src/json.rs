@@ -3,6 +3,8 @@
 use crate::record::{
     AttributeValue, Attributes, RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetrySignal,
 };
+use crate::resource::TelemetryResource;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use unslide_report::{JsonValue, ReadLimits};
 
@@ -52,10 +54,12 @@ pub fn read_request(
     }
     let mut index = 0;
     for group in items_of(root, names.groups) {
-        let mut resource = Attributes::default();
+        let (mut attributes, mut hash) = (Attributes::default(), Sha256::new());
         if let Some(found) = group.get("resource") {
-            read_attributes(found, &mut resource);
+            hash.update(found.raw_bytes());
+            read_attributes(found, &mut attributes);
         }
+        let resource = TelemetryResource::from_attributes(&attributes, hash);
         for scope in items_of(group, names.scopes) {
             let name = scope.find_path(&["scope", "name"]).and_then(JsonValue::decode_string);
             let name = name.unwrap_or_default();
@@ -79,7 +83,7 @@ fn read_record<'a>(
     object: JsonValue<'a>,
     names: &MemberNames,
     index: usize,
-    resource: &'a Attributes<'a>,
+    resource: &'a TelemetryResource,
     scope: &'a str,
 ) -> TelemetryRecord<'a> {
     let number = |value: Option<JsonValue<'_>>| value.and_then(JsonValue::decimal_unsigned);
@@ -90,6 +94,7 @@ fn read_record<'a>(
     read_attributes(object, &mut attributes);
     TelemetryRecord {
         index,
+        bytes: object.raw_bytes(),
         resource,
         scope: Cow::Borrowed(scope),
         name: Cow::Owned(name.and_then(JsonValue::decode_string).unwrap_or_default()),

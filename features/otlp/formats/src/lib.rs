@@ -15,6 +15,7 @@ mod json;
 mod metric_kit;
 mod protobuf;
 mod record;
+mod resource;
 mod span_crash;
 mod wire;
 
@@ -25,6 +26,7 @@ pub use facts::TelemetryFacts;
 pub use record::{
     AttributeValue, Attributes, TelemetryEncoding, TelemetryError, TelemetryRecord, TelemetrySignal,
 };
+pub use resource::TelemetryResource;
 
 /// Calls `each` with the records of a request, in their order. Returns their number.
 ///

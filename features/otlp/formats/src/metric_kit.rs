@@ -5,7 +5,7 @@
 
 use crate::crash_document::{CrashDocument, REPORT_FRAMES_LIMIT};
 use crate::facts::{TelemetryFacts, format_nanos};
-use crate::identity::id_for_texts;
+use crate::identity::id_for_record;
 use crate::record::TelemetryRecord;
 use serde_json::{Map, Value, json};
 use unslide_report::{JsonValue, ReadLimits, exception_number, signal_number};
@@ -71,14 +71,7 @@ pub fn write_diagnostic(
     if record.text("os.version").is_none() || record.text("service.version").is_none() {
         facts.notes.push("the versions of app and system are those of the run that delivered it".to_owned());
     }
-    let given = record.text("log.record.uid").or_else(|| record.text("app.crash.id"));
-    let time = record.time_nanos.to_string();
-    let id = match given {
-        Some(given) => id_for_texts(&["given", given]),
-        None => {
-            id_for_texts(&[facts.installation.as_deref().unwrap_or_default(), &time, event.name(), stack])
-        }
-    };
+    let id = id_for_record(record);
     let nanos = if record.time_nanos > 0 { record.time_nanos } else { record.observed_nanos };
     // Apple's form of a time.
     let end = format_nanos(nanos).and_then(|time| Some(time.get(..19)?.replace('T', " ")));

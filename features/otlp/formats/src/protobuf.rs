@@ -3,7 +3,9 @@
 use crate::record::{
     AttributeValue, Attributes, RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetrySignal,
 };
+use crate::resource::TelemetryResource;
 use crate::wire::{WireFields, WireValue};
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 type ReadResult<T> = Result<T, TelemetryError>;
@@ -29,11 +31,15 @@ struct RequestReading<'r, 'e> {
 impl RequestReading<'_, '_> {
     /// Reads `ResourceLogs` or `ResourceSpans`. The resource counts wherever it stands.
     fn read_resource_group(&mut self, group: &[u8]) -> ReadResult<()> {
-        let mut resource = Attributes::default();
+        let (mut attributes, mut hash) = (Attributes::default(), Sha256::new());
         each_field(group, &mut |number, value| match (number, value) {
-            (1, WireValue::Bytes(message)) => read_attributes(message, 1, &mut resource),
+            (1, WireValue::Bytes(message)) => {
+                hash.update(message);
+                read_attributes(message, 1, &mut attributes)
+            }
             _ => Ok(()),
         })?;
+        let resource = TelemetryResource::from_attributes(&attributes, hash);
         each_field(group, &mut |number, value| match (number, value) {
             (2, WireValue::Bytes(scope)) => self.read_scope_group(scope, &resource),
             _ => Ok(()),
@@ -41,7 +47,7 @@ impl RequestReading<'_, '_> {
     }
 
     /// Reads `ScopeLogs` or `ScopeSpans`.
-    fn read_scope_group(&mut self, group: &[u8], resource: &Attributes<'_>) -> ReadResult<()> {
+    fn read_scope_group(&mut self, group: &[u8], resource: &TelemetryResource) -> ReadResult<()> {
         let mut scope = Cow::Borrowed("");
         each_field(group, &mut |number, value| match (number, value) {
             (1, WireValue::Bytes(message)) => each_field(message, &mut |number, value| {
@@ -58,12 +64,13 @@ impl RequestReading<'_, '_> {
         })
     }
 
-    fn read_record(&mut self, message: &[u8], resource: &Attributes<'_>, scope: &str) -> ReadResult<()> {
+    fn read_record(&mut self, message: &[u8], resource: &TelemetryResource, scope: &str) -> ReadResult<()> {
         if self.index == RECORDS_LIMIT {
             return Err(TelemetryError::TooManyRecords);
         }
         let mut record = TelemetryRecord {
             index: self.index,
+            bytes: message,
             resource,
             scope: Cow::Borrowed(scope),
             name: Cow::Borrowed(""),

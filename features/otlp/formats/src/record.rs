@@ -1,5 +1,6 @@
 //! A record of a log, or a span, with its attributes.
 
+use crate::resource::TelemetryResource;
 use std::borrow::Cow;
 
 /// The maximum number of records in a request. OpenTelemetry's SDKs send 512 at once, its collector 8,192.
@@ -87,6 +88,16 @@ impl<'a> Attributes<'a> {
     pub fn get(&self, key: &str) -> Option<&AttributeValue<'a>> {
         self.entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
+
+    /// Returns the text or the number of an attribute.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.get(key)? {
+            AttributeValue::Text(text) => Some(text.as_ref()).filter(|text| !text.trim().is_empty()),
+            AttributeValue::Number(number) => Some(number),
+            AttributeValue::Flag(_) => None,
+        }
+    }
 }
 
 /// A record of a log, or a span.
@@ -94,8 +105,10 @@ impl<'a> Attributes<'a> {
 pub struct TelemetryRecord<'a> {
     /// Its place in the request, from 0.
     pub index: usize,
-    /// The attributes of its resource.
-    pub resource: &'a Attributes<'a>,
+    /// Its bytes in the request.
+    pub bytes: &'a [u8],
+    /// Its resource.
+    pub resource: &'a TelemetryResource,
     /// The name of its instrumentation scope.
     pub scope: Cow<'a, str>,
     /// `event_name` of a record, or the name of a span.
@@ -114,28 +127,12 @@ impl TelemetryRecord<'_> {
     /// Returns the text of an attribute of the record.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
-        read_text(&self.attributes, key)
-    }
-
-    /// Returns a text or a number of the record, or else of its resource: the attributes of a record win.
-    #[must_use]
-    pub fn find_text(&self, keys: &[&str]) -> Option<&str> {
-        [&self.attributes, self.resource]
-            .into_iter()
-            .find_map(|attributes| keys.iter().find_map(|key| read_text(attributes, key)))
+        self.attributes.text(key)
     }
 
     /// Returns the names that the record gives its event: the field, and the attributes of older senders.
     pub fn event_names(&self) -> impl Iterator<Item = &str> {
         let attributes = ["event.name", "name"].into_iter().filter_map(|key| self.text(key));
         std::iter::once(self.name.as_ref()).chain(attributes).filter(|name| !name.is_empty())
-    }
-}
-
-fn read_text<'r>(attributes: &'r Attributes<'_>, key: &str) -> Option<&'r str> {
-    match attributes.get(key)? {
-        AttributeValue::Text(text) => Some(text.as_ref()).filter(|text| !text.trim().is_empty()),
-        AttributeValue::Number(number) => Some(number),
-        AttributeValue::Flag(_) => None,
     }
 }

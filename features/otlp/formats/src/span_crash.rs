@@ -2,7 +2,7 @@
 
 use crate::crash_document::{CrashDocument, REPORT_FRAMES_LIMIT};
 use crate::facts::TelemetryFacts;
-use crate::identity::id_for_texts;
+use crate::identity::id_for_record;
 use crate::record::TelemetryRecord;
 use serde_json::{Value, json};
 use unslide_report::{JsonValue, ReadLimits, exception_number, signal_number};
@@ -25,19 +25,13 @@ pub fn write_span_report(record: &TelemetryRecord<'_>) -> Result<CrashDocument, 
     if threads.is_empty() {
         return Err("exception.threads has no thread".to_owned());
     }
-    let given = record.text("app.crash.id").or_else(|| record.text("log.record.uid"));
-    let time = record.time_nanos.to_string();
-    let id = match given {
-        Some(given) => id_for_texts(&["given", given]),
-        None => id_for_texts(&[facts.installation.as_deref().unwrap_or_default(), &time, threads_json]),
-    };
     let mut left = REPORT_FRAMES_LIMIT;
     let threads = threads.iter().take(THREADS_LIMIT).enumerate();
     let threads: Vec<Value> = threads.map(|(at, thread)| read_thread(at, *thread, &mut left)).collect();
     let images: Vec<Value> =
         images.iter().take(IMAGES_LIMIT).filter_map(|image| read_image(*image)).collect();
     let report = json!({
-        "report": {"id": id, "type": "standard"},
+        "report": {"id": id_for_record(record), "type": "standard"},
         "binary_images": images,
         "crash": {"error": read_error(record), "threads": threads},
     });

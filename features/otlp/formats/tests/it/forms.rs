@@ -170,6 +170,35 @@ fn both_layouts_of_metric_kit_are_one_report() {
 }
 
 #[test]
+fn equal_crashes_of_two_devices_without_ids_are_two_reports() {
+    let tree = json!({"callStackPerThread": true, "callStacks": [{"threadAttributed": true, "callStackRootFrames": [
+        {"binaryName": "Shop", "binaryUUID": APP_ID, "offsetIntoBinaryTextSegment": 165_304, "address": 0x1_0002_85B8_u64}]}]});
+    let diagnostic = json!({"callStackTree": tree, "diagnosticMetaData": {"exceptionType": 1, "signal": 11}});
+    let threads = json!([{"stackFrames": [{"instructionPointer": 4_295_000_064_u64}]}]);
+    let (log, span) = (
+        json!({"timeUnixNano": "1795773598000000000"}),
+        json!({"name": "SIGABRT", "startTimeUnixNano": "1795773598000000000"}),
+    );
+    for (members, own) in [
+        (&log, json!({"name": "metrickit.diagnostic.crash", "exception.stacktrace": tree.to_string()})),
+        (&log, json!({"emb.type": "sys.ios.crash", "emb.payload": tree.to_string()})),
+        (&log, json!({"emb.type": "sys.ios.crash", "emb.payload": diagnostic.to_string()})),
+        (&span, json!({"component": "crash", "exception.threads": threads.to_string()})),
+    ] {
+        let id = |member: &str, value: &Value, resource: &Value| {
+            let mut members = members.clone();
+            members[member] = value.clone();
+            report(&members, &own, resource)["report"]["id"].as_str().unwrap().to_owned()
+        };
+        let device = |name: &str| json!({"service.name": "com.example.shop", "host.name": name});
+        let first = id("flags", &json!(1), &device("a"));
+        assert_eq!(first, id("flags", &json!(1), &device("a")), "the same record twice is one report: {own}");
+        assert_ne!(first, id("flags", &json!(1), &device("b")), "{own}");
+        assert_ne!(first, id("observedTimeUnixNano", &json!("1795773599000000000"), &device("a")), "{own}");
+    }
+}
+
+#[test]
 fn a_hang_is_a_set_of_frames() {
     let plain = json!({"callStackPerThread": false, "callStacks": [{"callStackFrames": [
         {"binaryName": "Shop", "binaryUUID": APP_ID, "offsetAddress": 165_304}, {"binaryName": "Shop", "binaryUUID": APP_ID, "offsetAddress": 9}]}]});

@@ -9,7 +9,9 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::Event;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
-use unslide_otlp_formats::{TelemetryEncoding, TelemetryError, TelemetrySignal, read_records};
+use unslide_otlp_formats::{
+    FoundCrash, TelemetryEncoding, TelemetryError, TelemetryRecord, TelemetrySignal, find_crash, read_records,
+};
 
 /// Returns an attribute in the form of the protocol's library.
 pub fn attribute(key: &str, kind: AnyKind) -> KeyValue {
@@ -53,9 +55,16 @@ const LOG_JSON: &str = r#"{"resourceLogs":[{"unknown":{"a":[1]},"resource":{"att
  {"key":"flag","value":{"boolValue":true}},{"key":"number","value":{"intValue":"-9"}},{"key":"share","value":{"doubleValue":2.5}},
  {"key":"list","value":{"arrayValue":{"values":[{"boolValue":true}]}}}]}]}]}]}"#;
 
+/// Returns what records say in any encoding.
 fn describe(request: &[u8], encoding: TelemetryEncoding, signal: TelemetrySignal) -> Vec<String> {
     let mut seen = Vec::new();
-    let read = read_records(request, encoding, signal, &mut |record| seen.push(format!("{record:?}")));
+    let read = read_records(request, encoding, signal, &mut |record| {
+        let TelemetryRecord { index, scope, name, time_nanos, observed_nanos, severity, .. } = record;
+        let attributes = (&record.attributes, &record.resource.facts);
+        seen.push(format!(
+            "{index} {scope} {name} {severity} time_nanos: {time_nanos} {observed_nanos} {attributes:?}"
+        ));
+    });
     assert_eq!(read, Ok(seen.len()));
     seen
 }
@@ -119,6 +128,32 @@ fn requests_are_bounded_before_their_records_are_held() {
     assert_eq!(read_json(&json), Err(TelemetryError::TooManyRecords));
     let deep = format!(r#"{{"resourceLogs":{}{}}}"#, "[".repeat(300), "]".repeat(300));
     assert!(matches!(read_json(&deep), Err(TelemetryError::Malformed(_))));
+}
+
+/// With a scan for each record this takes hours.
+#[test]
+fn a_large_resource_is_read_once_for_all_its_records() {
+    let large = "\u{1}.".repeat(4 << 20);
+    let keys = ["service.name", "service.version", "os.version", "app.installation.id"];
+    let attributes = keys.map(|key| attribute(key, AnyKind::StringValue(large.clone()))).to_vec();
+    let stack = attribute("exception.stacktrace", AnyKind::StringValue("Process: Shop [1]".to_owned()));
+    let record =
+        LogRecord { event_name: "app.crash".to_owned(), attributes: vec![stack], ..LogRecord::default() };
+    let scope_logs = ScopeLogs { log_records: vec![record; 10_000], ..ScopeLogs::default() };
+    let group = ResourceLogs {
+        resource: Some(Resource { attributes, ..Resource::default() }),
+        scope_logs: vec![scope_logs],
+        ..ResourceLogs::default()
+    };
+    let request = ExportLogsServiceRequest { resource_logs: vec![group] }.encode_to_vec();
+    let mut crashes = 0;
+    let read = read_records(&request, TelemetryEncoding::Protobuf, TelemetrySignal::Logs, &mut |record| {
+        let FoundCrash::Document(document) = find_crash(record) else { panic!("no crash") };
+        assert_eq!(document.facts.app, None);
+        assert_eq!(document.facts.version.map(|version| version.len()), Some(200));
+        crashes += 1;
+    });
+    assert_eq!((read, crashes), (Ok(10_000), 10_000));
 }
 
 #[test]
