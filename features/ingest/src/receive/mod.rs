@@ -58,6 +58,10 @@ const FULL_OVERFLOW_RETRY_MICROS: i64 = 300_000_000;
 /// Seconds after which a request may be sent again that the broker did not take.
 const BROKER_RETRY_SECONDS: u32 = 30;
 
+/// The most reports, and bytes of them, whose records are built at once.
+const SMALL_REPORTS_LIMIT: usize = 16;
+const SMALL_BYTES_LIMIT: usize = 64 << 10;
+
 /// Returns the routes of apps.
 pub fn routes() -> Router<Api> {
     Router::new()
@@ -166,16 +170,17 @@ async fn receive_reports(
     let ReceivedBody { key, bytes, budget, is_over_rate } =
         receive_body(keys, broker, ingest, text, parts, body).await?;
     let reading = BodyReading { form: header_form(&parts.headers), translate };
-    let reports = read_reports(symbolication, &key, reading, bytes, budget).await?;
-    let values = reports.reports.iter().map(|report| match report {
-        ReceivedReport::Accepted(report) => &report.bytes,
-        ReceivedReport::Refused(report) => &report.bytes,
-    });
+    let ReadRequest { reports, budget } = read_reports(symbolication, &key, reading, bytes, budget).await?;
+    let values = reports.iter().map(value_of);
     let is_over_rate =
-        is_over_rate | take_values(&symbolication.capacity, ingest, &key, &reports.budget.charge, values)?;
-    let received = send_reports(broker, ingest, &key, parts, &reports, is_over_rate).await?;
+        is_over_rate | take_values(&symbolication.capacity, ingest, &key, &budget.charge, values)?;
+    let (reports, records) = build_records(broker, &key, parts, reports).await?;
+    send_within_rate(broker, ingest, &key, records, is_over_rate).await?;
+    let mut received = Received::from_reports(&reports);
+    received.is_in_overflow = is_over_rate;
+    broker.metrics.count_reports(received.accepted.len());
     let day = symbolication.storage.clock.now().date();
-    for report in &reports.reports {
+    for report in &reports {
         if let ReceivedReport::Accepted(Incoming { app: Some(app), .. }) = report {
             let report = VersionUses { reports: 1, runs: 0 };
             ingest.versions.count_uses((&key).into(), day, &app.id, &app.version, report);
@@ -306,6 +311,7 @@ async fn read_reports(
         report: ReadLimits { max_bytes, ..ReadLimits::default() },
     };
     let (apps, readers) = (key.clone(), symbolication.readers.clone());
+    let is_translated = reading.translate.is_some();
     let work = move |body: Bytes| {
         let refuse_app = |app: Option<&str>| refuse_app(&apps, app);
         let scope = ReportScope { refuse_app: Some(&refuse_app), readers: &readers };
@@ -315,7 +321,7 @@ async fn read_reports(
                 let ReadBudget { reserved, charge } = &mut budget;
                 let unpacked = unpack_body(&body, bounds.unpacked, reserved, charge)?;
                 let sender = AppSender { tenant: &apps.tenant, apps: &apps.apps };
-                let own = TranslationScope { readers: &readers, limits: &bounds.report };
+                let own = TranslationScope { readers: &readers, bounds: &bounds };
                 translate(sender, own, &unpacked, &mut budget)?
             }
             None => body,
@@ -323,7 +329,12 @@ async fn read_reports(
         let reports = intake::read_reports(&body, &form, &bounds, &scope, &mut budget)?;
         Ok(ReadRequest { reports, budget })
     };
-    read_body(&symbolication.capacity, &key.tenant, body, work).await
+    let capacity = &symbolication.capacity;
+    if is_translated {
+        // A small body may become many reports.
+        return capacity.cpu.run_for(&key.tenant, move || work(body)).await?;
+    }
+    read_body(capacity, &key.tenant, body, work).await
 }
 
 /// Returns why a key does not cover an app.
@@ -339,22 +350,32 @@ fn refuse_app(key: &CallerKey, app: Option<&str>) -> Option<String> {
     Some(format!("the report is of {app}, the key is for {}", key.apps.join(", ")))
 }
 
-async fn send_reports(
-    broker: &Broker,
-    ingest: &Ingest,
+fn value_of(report: &ReceivedReport) -> &Bytes {
+    match report {
+        ReceivedReport::Accepted(report) => &report.bytes,
+        ReceivedReport::Refused(report) => &report.bytes,
+    }
+}
+
+/// Builds the records of reports for their topic. Each may be signed, so many or large ones take the CPU pool.
+async fn build_records(
+    broker: &Arc<Broker>,
     key: &CallerKey,
     parts: &Parts,
-    request: &ReadRequest,
-    is_over_rate: bool,
-) -> Result<Received, Problem> {
-    let sender = name_sender(key);
-    let maker = make_records(broker, key, parts, &sender, &broker.topics.input)?;
-    let records: Vec<_> = request.reports.iter().map(|report| report.build_record(&maker)).collect();
-    send_within_rate(broker, ingest, key, records, is_over_rate).await?;
-    let mut received = Received::from_reports(&request.reports);
-    received.is_in_overflow = is_over_rate;
-    broker.metrics.count_reports(received.accepted.len());
-    Ok(received)
+    reports: Vec<ReceivedReport>,
+) -> Result<(Vec<ReceivedReport>, Vec<OutRecord>), Problem> {
+    let trace = find_trace(parts)?;
+    let (maker, key) = (broker.clone(), key.clone());
+    let bytes: usize = reports.iter().map(|report| value_of(report).len()).sum();
+    let is_small = reports.len() <= SMALL_REPORTS_LIMIT && bytes <= SMALL_BYTES_LIMIT;
+    let tenant = key.tenant.clone();
+    let build = move || {
+        let sender = name_sender(&key);
+        let maker = make_records(&maker, &key, trace, &sender, &maker.topics.input);
+        let records = reports.iter().map(|report| report.build_record(&maker)).collect();
+        (reports, records)
+    };
+    if is_small { Ok(build()) } else { Ok(broker.capacity.cpu.run_for(&tenant, build).await?) }
 }
 
 /// Returns the words for a key in the details of dead letters.
@@ -362,18 +383,21 @@ fn name_sender(key: &CallerKey) -> String {
     format!("public key {}", key.prefix)
 }
 
+fn find_trace(parts: &Parts) -> Result<TraceContext, Problem> {
+    let trace = parts.extensions.get::<TraceContext>().copied();
+    trace.ok_or_else(|| Problem::internal("a request has no trace"))
+}
+
 /// Returns the maker of a request's records for a topic.
 fn make_records<'r>(
     broker: &'r Broker,
     key: &'r CallerKey,
-    parts: &Parts,
+    trace: TraceContext,
     sender: &'r str,
     topic: &str,
-) -> Result<RecordMaker<'r>, Problem> {
-    let trace = parts.extensions.get::<TraceContext>().copied();
-    let trace = trace.ok_or_else(|| Problem::internal("a request has no trace"))?;
+) -> RecordMaker<'r> {
     let sender_key = SenderKeyId::parse(&key.prefix);
-    Ok(RecordMaker { broker, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() })
+    RecordMaker { broker, tenant: &key.tenant, sender, sender_key, trace, topic: topic.into() }
 }
 
 /// Sends records to their topic, or to overflow if they are over a rate.

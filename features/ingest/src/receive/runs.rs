@@ -3,8 +3,8 @@
 use super::answer::Received;
 use super::run_summary::{Converted, convert_summary};
 use super::{
-    ReceivedBody, answer_request, make_records, name_sender, receive_body, refuse_app, send_within_rate,
-    take_values,
+    ReceivedBody, answer_request, find_trace, make_records, name_sender, receive_body, refuse_app,
+    send_within_rate, take_values,
 };
 use crate::Ingest;
 use crate::key::CallerKey;
@@ -77,7 +77,7 @@ async fn send_runs(
     let values = summaries.iter().map(|summary| &summary.bytes);
     let is_over_rate = is_over_rate | take_values(&broker.capacity, ingest, &key, &budget.charge, values)?;
     let sender = name_sender(&key);
-    let maker = make_records(broker, &key, parts, &sender, &broker.topics.sessions)?;
+    let maker = make_records(broker, &key, find_trace(parts)?, &sender, &broker.topics.sessions);
     let record = |summary: &ReadSummary| match &summary.read {
         // A run that is not counted needs no record.
         Ok(converted) => {

@@ -61,6 +61,8 @@ fn translate_request(
 ) -> Result<(Bytes, Translation), Problem> {
     let mut translation = Translation::default();
     let (mut reports, mut failure) = (Vec::new(), None);
+    // Bytes that the reports may still have: their array begins and ends with one more.
+    let mut left = scope.bounds.unpacked.saturating_sub(2);
     let read = read_records(request, form.encoding, form.signal, &mut |record| {
         if failure.is_some() {
             return;
@@ -76,9 +78,15 @@ fn translate_request(
             }
             FoundCrash::Document(document) => *document,
         };
+        if reports.len() == scope.bounds.reports {
+            let problem = format!("the request has more than {} crashes; send fewer at once", reports.len());
+            translation.add_unreadable(record.index, &problem);
+            return;
+        }
         let warnings = document.facts.notes.clone();
-        match write_report(document, sender, scope) {
+        match write_report(document, sender, scope, left) {
             Ok(report) => {
+                left = left.saturating_sub(report.len() as u64 + 1);
                 // The report is a copy.
                 if let Err(exhausted) = budget.reserved.reserve_more(report.len() as u64) {
                     failure = Some(Problem::from(exhausted));
@@ -103,12 +111,14 @@ fn translate_request(
     }
 }
 
-/// Writes a report in KSCrash's form with the facts of its record.
+/// Writes a report in KSCrash's form with the facts of its record, of at most `left` bytes.
 fn write_report(
     mut document: CrashDocument,
     sender: AppSender<'_>,
     scope: TranslationScope<'_>,
+    left: u64,
 ) -> Result<Vec<u8>, String> {
+    let limits = &scope.bounds.report;
     if document.facts.app.is_none()
         && let [app] = sender.apps
         && !app.contains('*')
@@ -118,9 +128,16 @@ fn write_report(
     }
     let written = scope
         .readers
-        .open(&document.bytes, scope.limits)
+        .open(&document.bytes, limits)
         .and_then(|opened| complete_report(opened.json(), &document.facts))
         .map_err(|error| error.to_string())?;
-    Report::read_event(&written, scope.limits).map_err(|error| error.to_string())?;
+    Report::read_event(&written, limits).map_err(|error| error.to_string())?;
+    if written.len() as u64 > left {
+        return Err(format!(
+            "the crash has {} bytes as a report, and all reports of a request {} at most; send it in another request",
+            written.len(),
+            scope.bounds.unpacked
+        ));
+    }
     Ok(written)
 }

@@ -3,7 +3,7 @@
 use super::answer::TelemetryOutcome;
 use super::request_form::RequestForm;
 use super::translation::Translation;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use unslide_api::feature::ApiParts;
 use unslide_api::feature::app_intake::{AppSender, TranslationScope};
 use unslide_api::feature::intake::{
     BodyForm, Bounds, Chunks, ReadBudget, ReceivedReport, RecordMaker, ReportScope, Reservation,
-    TraceContext, list_refused, read_body, read_reports, unpack_body,
+    TraceContext, list_refused, read_reports, unpack_body,
 };
 use unslide_api::feature::operation::{Access, Charge, ReportsWrite};
 use unslide_api::problem::Problem;
@@ -62,11 +62,11 @@ pub async fn receive_with_api_key(
     let (translate, translated) = Translation::for_request(form);
     let (tenant, maker, readers) = (access.tenant().clone(), broker.clone(), symbolication.readers.clone());
     let apps: Vec<String> = access.only_app().map(str::to_owned).into_iter().collect();
-    let work = move |body: Bytes| {
+    let work = move || {
         let mut budget = ReadBudget { reserved, charge };
         let unpacked = unpack_body(&body, bounds.unpacked, &mut budget.reserved, &mut budget.charge)?;
         let sender = AppSender { tenant: &tenant, apps: &apps };
-        let own = TranslationScope { readers: &readers, limits: &bounds.report };
+        let own = TranslationScope { readers: &readers, bounds: &bounds };
         let batch = translate(sender, own, &unpacked, &mut budget)?;
         let refuse_app = |found: Option<&str>| refuse_other_app(&apps, found);
         let scope = ReportScope {
@@ -79,9 +79,10 @@ pub async fn receive_with_api_key(
         let maker =
             RecordMaker { broker: &maker, tenant: &tenant, sender: "", sender_key: None, trace, topic };
         let records = reports.iter().map(|report| report.build_record(&maker)).collect();
-        Ok(ReadRequest { reports, records, _reserved: budget.reserved })
+        Ok::<_, Problem>(ReadRequest { reports, records, _reserved: budget.reserved })
     };
-    let read = read_body(capacity, access.tenant(), body, work).await?;
+    // A small body may become many reports.
+    let read = capacity.cpu.run_for(access.tenant(), work).await??;
     let sending = tokio::time::timeout(BROKER_TIMEOUT, broker.producer.send_all(&read.records));
     let why = format!("Kafka did not answer within {} s", BROKER_TIMEOUT.as_secs());
     sending.await.map_err(|_| Problem::unavailable(why, BROKER_RETRY_SECONDS))??;

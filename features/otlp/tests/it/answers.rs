@@ -1,7 +1,8 @@
 //! What senders are answered: partial successes with sentences, and statuses that clients of OTLP know.
 
 use crate::otlp_api::{
-    APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, record, request, start, text,
+    APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, read_text, record, request, start,
+    start_with, text,
 };
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
 use prost::Message;
@@ -25,21 +26,15 @@ async fn crashes_that_cannot_be_read_are_a_partial_success_and_cut_ones_a_warnin
     let mut other = report_json(A);
     other["system"]["CFBundleIdentifier"] = "com.example.other".into();
     let attributes = |record: &opentelemetry_proto::tonic::logs::v1::LogRecord| {
-        let list = record.attributes.iter().map(|attribute| {
-            let value = attribute.value.clone().unwrap().value.unwrap();
-            let opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(text) = value else {
-                panic!()
-            };
-            json!({"key": attribute.key, "value": {"stringValue": text}})
-        });
+        let list = record
+            .attributes
+            .iter()
+            .map(|attribute| json!({"key": attribute.key, "value": {"stringValue": read_text(attribute)}}));
         json!({"eventName": record.event_name, "severityNumber": 21, "attributes": list.collect::<Vec<_>>()})
     };
     let mut cut = apple_text("44444444-4444-4444-8444-444444444444");
     if let Some(stack) = cut.attributes.first_mut() {
-        let value = stack.value.clone().unwrap().value.unwrap();
-        let opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(whole) = value else {
-            panic!()
-        };
+        let whole = read_text(stack);
         *stack = text("exception.stacktrace", whole.split_once("Binary Images").unwrap().0);
     }
     let records = [&record("x", vec![]), &unreadable, &embrace(&other), &cut].map(attributes);
@@ -58,6 +53,45 @@ async fn crashes_that_cannot_be_read_are_a_partial_success_and_cut_ones_a_warnin
     }
     // The cut one is a report, and that of another app a refused record.
     assert_eq!(world.read_sent_records(2).await.len(), 2);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn crashes_that_grow_past_the_limits_are_rejected_alone() {
+    let limit = 64 << 10;
+    let world = start_with(&[443], |config| {
+        config.api.limits.ingest_unpacked_bytes = limit;
+        config.api.limits.ingest_reports = 3;
+    })
+    .await;
+    let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
+    // Each text fits, and so do all of them. Their reports do not.
+    let frames: String =
+        (1..300).map(|at| format!("{at}   Shop    0x0000000100004010 0x100000000 + 16400\n")).collect();
+    let large = |id: &str| {
+        let mut record = apple_text(id);
+        let first = "0   Shop    0x0000000100004010 0x100000000 + 16400\n";
+        let stack = read_text(&record.attributes[0]).replace(first, &format!("{first}{frames}"));
+        record.attributes = vec![text("exception.stacktrace", &stack)];
+        record
+    };
+    let ids = [1, 2, 3, 4].map(|n| format!("{n}4444444-4444-4444-8444-444444444444"));
+    let [small, other] = [&ids[2], &ids[3]].map(|id| apple_text(id));
+    let records = vec![large(&ids[0]), large(&ids[1]), small, other];
+    let body = request(records).encode_to_vec();
+    assert!(body.len() < limit as usize, "{}", body.len());
+    let answer = post(&world, "/otlp/v1/logs", &key, PROTOBUF, body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let partial = ExportLogsServiceResponse::decode(answer.text.as_bytes()).unwrap().partial_success.unwrap();
+    assert_eq!(partial.rejected_log_records, 1, "{partial:?}");
+    assert!(partial.error_message.contains("record 1: the crash has"), "{partial:?}");
+    assert_eq!(world.read_sent_records(3).await.len(), 3);
+    let many = ids.iter().map(|id| apple_text(id)).collect();
+    let answer = post(&world, "/otlp/v1/logs", &key, PROTOBUF, request(many).encode_to_vec()).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let partial = ExportLogsServiceResponse::decode(answer.text.as_bytes()).unwrap().partial_success.unwrap();
+    assert!(partial.error_message.contains("record 3: the request has more than 3 crashes"), "{partial:?}");
+    assert_eq!(world.read_sent_records(6).await.len(), 6);
     world.stop().await;
 }
 

@@ -19,18 +19,23 @@ pub const PROTOBUF: &str = "application/x-protobuf";
 
 /// Starts an api whose tenants' collectors may be on this machine, at a port.
 pub async fn start(port: u16) -> World {
+    start_with(&[port], |_| {}).await
+}
+
+/// Starts an api whose tenants' collectors may be on this machine, at these ports, with settings that `change` changes.
+pub async fn start_with(ports: &[u16], change: impl FnOnce(&mut unslide_api::Config)) -> World {
     let mut config = Config::default();
     config.api.public_url = "https://crashes.example.com/".to_owned();
     config.api.otlp.sealing_key = Secret::new(SEALING_KEY);
     config.api.otlp.networks = vec!["127.0.0.0/8".to_owned()];
-    config.api.otlp.ports = vec![port];
+    config.api.otlp.ports = ports.to_vec();
     config.api.otlp.look_millis = 50;
     let features = [
         unslide_apple_reports::feature(),
         unslide_ingest::feature(unslide_ingest::Config::default()),
         unslide_otlp::feature(config),
     ];
-    World::start(unslide_feature::for_api(&features), |_| {}).await
+    World::start(unslide_feature::for_api(&features), change).await
 }
 
 /// Makes a public key of acme for an app. Returns its text.
@@ -45,6 +50,14 @@ pub async fn public_key(world: &World, app: &str) -> String {
 pub fn text(key: &str, value: &str) -> KeyValue {
     let value = AnyValue { value: Some(AnyKind::StringValue(value.to_owned())) };
     KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
+}
+
+/// Returns the text of an attribute.
+pub fn read_text(attribute: &KeyValue) -> String {
+    match attribute.value.clone().unwrap().value {
+        Some(AnyKind::StringValue(text)) => text,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A record of an event with attributes.

@@ -92,3 +92,22 @@ async fn a_span_of_a_crash_becomes_a_report_of_the_app_that_the_key_is_for() {
     assert_eq!(sent[0]["crash"]["error"]["signal"]["name"], "SIGABRT");
     world.stop().await;
 }
+
+/// A body of a few bytes may become many reports.
+#[tokio::test]
+async fn records_are_translated_on_the_cpu_pool() {
+    let world = start(443).await;
+    let (public, key) =
+        (public_key(&world, APP).await, world.create_key("acme", &[Scope::ReportsWrite]).await);
+    let jobs = || world.read_metric("unslide_cpu_job_seconds_count");
+    let ids: Vec<String> = (10..30).map(|n| format!("{n}333333-3333-4333-8333-333333333333")).collect();
+    let records: Vec<_> = ids.iter().map(|id| apple_text(id)).collect();
+    let before = jobs();
+    assert_eq!(post_logs(&world, &public, records.clone()).await.status, 200);
+    // They are read, and their records are built.
+    assert_eq!(jobs() - before, 2.0);
+    let answer = post(&world, "/otlp/v1/logs", &key, PROTOBUF, request(records).encode_to_vec()).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(jobs() - before, 3.0);
+    world.stop().await;
+}

@@ -1,7 +1,7 @@
 //! Reports of apps with keys that are public, for features that translate another protocol. One feature receives them, with its keys,
 //! rates and overflow; it registers itself when the api starts.
 
-use super::ingest::ReadBudget;
+use super::ingest::{Bounds, ReadBudget};
 use super::symbolication::Symbolication;
 use crate::problem::Problem;
 use crate::requests::broker::Broker;
@@ -12,7 +12,6 @@ use http::request::Parts;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use unslide_model::TenantId;
-use unslide_report::ReadLimits;
 use unslide_report::reader::ReportReaders;
 
 /// The sender of a request.
@@ -23,14 +22,15 @@ pub struct AppSender<'s> {
     pub apps: &'s [String],
 }
 
-/// Readers and limits of the reports of a request.
+/// Readers and bounds of the reports of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct TranslationScope<'s> {
     pub readers: &'s ReportReaders,
-    pub limits: &'s ReadLimits,
+    /// Bounds of all reports together, and of each.
+    pub bounds: &'s Bounds,
 }
 
-/// Translates the unpacked body of a request into a JSON array of reports, on the CPU pool.
+/// Translates the unpacked body of a request into a JSON array of reports within the bounds, on the CPU pool.
 pub type TranslateBody = Box<
     dyn FnOnce(AppSender<'_>, TranslationScope<'_>, &Bytes, &mut ReadBudget) -> Result<Bytes, Problem> + Send,
 >;
@@ -40,7 +40,7 @@ pub type TranslateBody = Box<
 pub struct IntakeServices<'s> {
     pub keys: &'s Keys,
     pub symbolication: &'s Symbolication,
-    pub broker: &'s Broker,
+    pub broker: &'s Arc<Broker>,
 }
 
 /// A request of an app.
