@@ -161,6 +161,9 @@ fn print_state(state: &Value, as_json: bool) -> Outcome {
     if let Some(problem) = export["problem"].as_str() {
         say!("problem        {problem}");
     }
+    if let Some(reason) = export["drop_reason"].as_str() {
+        say!("dropped        {}, the last one: {reason}", export["dropped"]);
+    }
     Ok(Exit::Ready)
 }
 

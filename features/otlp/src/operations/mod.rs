@@ -63,9 +63,15 @@ pub struct OtlpExport {
     /// Requests in a row that failed.
     #[schema(minimum = 0)]
     pub failures: i32,
-    /// Why the last request failed, or what the collector refused.
+    /// Why the last request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Reports that did not go to the collector since these settings were set: it refused them, or they cannot be read.
+    #[schema(minimum = 0)]
+    pub dropped: i64,
+    /// Why the last of them did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop_reason: Option<String>,
 }
 
 /// Reads the state of the transaction's tenant.
@@ -74,18 +80,19 @@ async fn read_state(tx: &mut TenantTx) -> Result<OtlpState> {
     let Some(settings) = settings else {
         return Ok(OtlpState { other_records: OtherRecords::Accept, export: None, changed_at: None });
     };
-    let (headers, sent_at) = (settings.header_names, settings.sent_at);
-    let (failures, problem) = (settings.failures, settings.problem);
+    let export = settings.export_url.map(|url| OtlpExport {
+        url,
+        headers: settings.header_names,
+        waiting,
+        sent_at: settings.sent_at,
+        failures: settings.failures,
+        problem: settings.problem,
+        dropped: settings.dropped,
+        drop_reason: settings.drop_reason,
+    });
     Ok(OtlpState {
         other_records: if settings.refuses_others { OtherRecords::Refuse } else { OtherRecords::Accept },
-        export: settings.export_url.map(|url| OtlpExport {
-            url,
-            headers,
-            waiting,
-            sent_at,
-            failures,
-            problem,
-        }),
+        export,
         changed_at: Some(settings.changed_at),
     })
 }

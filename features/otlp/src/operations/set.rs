@@ -77,9 +77,9 @@ pub async fn set_otlp(
         check_export(export, &otlp).map_err(invalid)?;
     }
     let mut tx = storage.tenant(access.tenant()).await?;
-    let known = store::find_settings(&mut tx).await?;
-    let stored = build_settings(&new, known, access.tenant(), &otlp)?;
-    store::set_settings(&mut tx, &stored).await?;
+    let known = store::lock_settings(&mut tx).await?;
+    let stored = build_settings(&new, known.as_ref(), access.tenant(), &otlp)?;
+    store::set_settings(&mut tx, known.as_ref(), &stored).await?;
     let detail = json!({
         "other_records": new.other_records, "url": stored.export_url, "headers": stored.header_names
     });
@@ -93,7 +93,7 @@ pub async fn set_otlp(
 
 fn build_settings(
     new: &NewOtlp,
-    known: Option<OtlpSettings>,
+    known: Option<&OtlpSettings>,
     tenant: &TenantId,
     otlp: &Otlp,
 ) -> Result<NewOtlpSettings, Problem> {
@@ -105,7 +105,7 @@ fn build_settings(
     let export_url = Some(export.url.clone());
     let known = known.filter(|known| known.export_url == export_url);
     let (header_names, sealed_headers) = match (&export.headers, known) {
-        (None, Some(known)) => (known.header_names, known.sealed_headers),
+        (None, Some(known)) => (known.header_names.clone(), known.sealed_headers.clone()),
         (None, None) => (Vec::new(), None),
         (Some(headers), _) if headers.is_empty() => (Vec::new(), None),
         (Some(headers), _) => {

@@ -1,10 +1,8 @@
 //! Requests to a collector: OTLP over HTTP in protobuf, through the egress rules.
 
+use super::collector_answer::{CollectorAnswer, read_success};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
-use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
-use prost::Message;
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use unslide_model::Secret;
@@ -14,9 +12,8 @@ use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 pub const COLLECTOR_SECTION: &str = "api.otlp";
 /// How long a collector has, from the name's look-up to the answer's end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most bytes of an answer that are read, and characters of its message.
+/// The most bytes of an answer that are read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-const MESSAGE_CHARS_LIMIT: usize = 300;
 
 /// The client for collectors.
 pub struct CollectorClient(GuardedClient);
@@ -25,16 +22,6 @@ pub struct CollectorClient(GuardedClient);
 pub struct CollectorRequest {
     pub url: Secret,
     pub headers: BTreeMap<String, Secret>,
-}
-
-/// The answer of a collector.
-pub enum CollectorAnswer {
-    /// It took the records, but for a number of them, for this reason.
-    Taken { refused: usize, message: String },
-    /// It does not take these records, now or later.
-    Refused(String),
-    /// It cannot take them now, or not with these settings.
-    Failed { problem: String, pause: Option<time::Duration> },
 }
 
 /// Checks what a URL must not have: secrets in it would be shown.
@@ -63,9 +50,13 @@ impl CollectorClient {
         Ok(CollectorClient(GuardedClient::new(receivers, COLLECTOR_SECTION, ANSWER_TIMEOUT)?))
     }
 
-    /// Sends records. The texts of the answer are for the tenant.
-    pub async fn post_logs(&self, request: &CollectorRequest, logs: Vec<ResourceLogs>) -> CollectorAnswer {
-        let body = ExportLogsServiceRequest { resource_logs: logs }.encode_to_vec();
+    /// Sends a number of records, encoded in protobuf. The texts of the answer are for the tenant.
+    pub async fn post_logs(
+        &self,
+        request: &CollectorRequest,
+        body: Vec<u8>,
+        count: usize,
+    ) -> CollectorAnswer {
         let failed = |problem: &str| CollectorAnswer::Failed { problem: problem.to_owned(), pause: None };
         let started = match self.0.start_request(Method::POST, &request.url) {
             Ok(started) => started,
@@ -88,15 +79,15 @@ impl CollectorClient {
         let (status, wanted) = (answer.status(), read_pause(answer.headers()));
         // A tenant does not read what a server in the operator's networks answers.
         let is_told = !self.0.is_in_networks(&answer);
-        let mut bytes = Vec::new();
-        while bytes.len() < MAX_ANSWER_BYTES
-            && let Ok(Some(chunk)) = answer.chunk().await
-        {
-            let left = MAX_ANSWER_BYTES - bytes.len();
-            bytes.extend_from_slice(chunk.get(..left).unwrap_or(&chunk));
-        }
         match status {
-            status if status.is_success() => read_success(&bytes, is_told),
+            status if status.is_success() => {
+                let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                let media_type = media_type.unwrap_or_default().to_owned();
+                match read_answer_body(&mut answer).await {
+                    Some(body) => read_success(&media_type, &body, count, is_told),
+                    None => failed("The answer of the collector is cut, or too long for one of OTLP"),
+                }
+            }
             // The records themselves; every other status is about the request.
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
                 CollectorAnswer::Refused(format!(
@@ -111,18 +102,16 @@ impl CollectorClient {
     }
 }
 
-/// Reads a partial success. An answer that cannot be read counts as a success without one.
-fn read_success(body: &[u8], is_told: bool) -> CollectorAnswer {
-    let partial = ExportLogsServiceResponse::decode(body).ok().and_then(|answer| answer.partial_success);
-    let Some(partial) = partial else {
-        return CollectorAnswer::Taken { refused: 0, message: String::new() };
-    };
-    let message = if is_told { partial.error_message } else { "its own log says why".to_owned() };
-    let message = message.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS_LIMIT).collect();
-    CollectorAnswer::Taken {
-        refused: usize::try_from(partial.rejected_log_records).unwrap_or_default(),
-        message,
+/// Reads the body of an answer. None if it is cut or too long.
+async fn read_answer_body(answer: &mut Response) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.ok()? {
+        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+            return None;
+        }
+        body.extend_from_slice(&chunk);
     }
+    Some(body)
 }
 
 fn read_pause(headers: &reqwest::header::HeaderMap) -> Option<time::Duration> {

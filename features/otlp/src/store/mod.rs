@@ -3,10 +3,10 @@
 mod outbox;
 mod tenant_settings;
 
-pub use outbox::{OutboxEntry, count_entries, delete_sent, list_oldest};
+pub use outbox::{OutboxEntry, count_entries, delete_entries, list_batch};
 pub use tenant_settings::{
-    ExportTarget, NewOtlpSettings, OtlpSettings, SendEnd, claim_turn, find_settings, finish_turn, list_due,
-    remove_settings, set_settings,
+    DroppedReports, ExportTarget, NewOtlpSettings, OtlpSettings, SendEnd, claim_turn, find_settings,
+    finish_turn, guard_turn, is_current_turn, list_due, lock_settings, remove_settings, set_settings,
 };
 
 use time::Duration;

@@ -41,11 +41,17 @@ pub async fn queue_reports(tx: &mut TenantTx, reports: &[StoredReport]) -> Resul
     Ok(())
 }
 
-/// Returns the reports that wait longest.
-pub async fn list_oldest(tx: &mut TenantTx, limit: u16) -> Result<Vec<OutboxEntry>> {
+/// Returns the reports that wait longest, and the newest one: a run of reports that a collector refuses does not hold the rest.
+pub async fn list_batch(tx: &mut TenantTx, limit: u16) -> Result<Vec<OutboxEntry>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT report_id, variant, revision FROM otlp_outbox WHERE tenant = $1 ORDER BY queued_at, report_id, variant LIMIT $2",
+        r#"SELECT report_id AS "report_id!", variant AS "variant!", revision AS "revision!" FROM (
+             (SELECT report_id, variant, revision, queued_at FROM otlp_outbox WHERE tenant = $1
+              ORDER BY queued_at, report_id, variant LIMIT $2)
+             UNION
+             (SELECT report_id, variant, revision, queued_at FROM otlp_outbox WHERE tenant = $1
+              ORDER BY queued_at DESC, report_id DESC, variant DESC LIMIT 1)) AS batch
+           ORDER BY queued_at, report_id, variant"#,
         tenant,
         i64::from(limit)
     );
@@ -60,11 +66,8 @@ pub async fn list_oldest(tx: &mut TenantTx, limit: u16) -> Result<Vec<OutboxEntr
         .collect())
 }
 
-/// Takes reports out of the outbox, unless a later revision of them was stored since.
-pub async fn delete_sent(tx: &mut TenantTx, sent: &[OutboxEntry]) -> Result<()> {
-    if sent.is_empty() {
-        return Ok(());
-    }
+/// Takes reports out of the outbox, unless a later revision of them was stored since. The turn is guarded in this transaction.
+pub async fn delete_entries(tx: &mut TenantTx, sent: &[OutboxEntry]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "WITH locked AS (

@@ -1,10 +1,11 @@
-//! A collector of OTLP logs: it keeps what it was sent, and fails as a test wants.
+//! A collector of OTLP logs: it keeps what it was sent, and answers as a test wants.
 
+use crate::otlp_api::PROTOBUF;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsPartialSuccess, ExportLogsServiceRequest, ExportLogsServiceResponse,
@@ -14,20 +15,36 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use parking_lot::Mutex;
 use prost::Message;
 use std::sync::Arc;
+use tokio::sync::watch;
 use unslide_world::wait_until;
+
+/// How a collector answers.
+#[derive(Clone, Default)]
+pub enum Reply {
+    /// It takes all records.
+    #[default]
+    Take,
+    Status(u16),
+    /// A page of the web with status 200.
+    Page,
+    /// It refuses requests with a report that has one of these ids with status 400, and takes others.
+    Refuse(Vec<String>),
+    /// It takes records, and rejects a number of them by a partial success.
+    Reject(i64),
+}
 
 #[derive(Default)]
 struct Received {
     records: Vec<LogRecord>,
     authorization: Option<String>,
-    /// The status of the next answers; 200 if 0.
-    status: u16,
+    reply: Reply,
     requests: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Collector {
     received: Arc<Mutex<Received>>,
+    is_held: watch::Sender<bool>,
     pub port: u16,
 }
 
@@ -35,7 +52,7 @@ impl Collector {
     pub async fn start() -> Collector {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let collector = Collector { port, ..Collector::default() };
+        let collector = Collector { received: Arc::default(), is_held: watch::Sender::new(false), port };
         let app = Router::new().route("/v1/logs", post(take_logs)).with_state(collector.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         collector
@@ -45,9 +62,14 @@ impl Collector {
         format!("http://127.0.0.1:{}/v1/logs", self.port)
     }
 
-    /// Answers with this status from now on.
-    pub fn answer_with(&self, status: u16) {
-        self.received.lock().status = status;
+    /// Answers so from now on.
+    pub fn reply_with(&self, reply: Reply) {
+        self.received.lock().reply = reply;
+    }
+
+    /// Lets requests wait for their answer, or answers them.
+    pub fn hold_answers(&self, is_held: bool) {
+        self.is_held.send_replace(is_held);
     }
 
     pub fn count_requests(&self) -> usize {
@@ -66,19 +88,36 @@ impl Collector {
 }
 
 async fn take_logs(State(collector): State<Collector>, headers: HeaderMap, body: Bytes) -> Response {
-    let mut received = collector.received.lock();
-    received.requests += 1;
-    received.authorization = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
-    if received.status >= 400 {
-        return StatusCode::from_u16(received.status).unwrap().into_response();
+    assert_eq!(headers["content-type"], PROTOBUF);
+    let groups = ExportLogsServiceRequest::decode(body).unwrap().resource_logs.into_iter();
+    let scopes = groups.flat_map(|logs| logs.scope_logs);
+    let records: Vec<LogRecord> = scopes.flat_map(|scope| scope.log_records).collect();
+    let reply = {
+        let mut received = collector.received.lock();
+        received.requests += 1;
+        let authorization = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        received.authorization = authorization;
+        received.reply.clone()
+    };
+    collector.is_held.subscribe().wait_for(|is_held| !is_held).await.unwrap();
+    let mut partial_success = ExportLogsPartialSuccess::default();
+    match reply {
+        Reply::Take => {}
+        Reply::Status(status) => return StatusCode::from_u16(status).unwrap().into_response(),
+        Reply::Page => return Html("<html><body>Sign in</body></html>").into_response(),
+        Reply::Refuse(ids) => {
+            if records.iter().any(|record| ids.contains(&attribute(record, "app.crash.id"))) {
+                return StatusCode::BAD_REQUEST.into_response();
+            }
+        }
+        Reply::Reject(number) => {
+            partial_success.rejected_log_records = number;
+            partial_success.error_message = "too old".to_owned();
+        }
     }
-    assert_eq!(headers["content-type"], "application/x-protobuf");
-    let request = ExportLogsServiceRequest::decode(body).unwrap();
-    let groups = request.resource_logs.into_iter().flat_map(|logs| logs.scope_logs);
-    received.records.extend(groups.flat_map(|scope| scope.log_records));
-    let partial_success =
-        Some(ExportLogsPartialSuccess { rejected_log_records: 0, error_message: String::new() });
-    ExportLogsServiceResponse { partial_success }.encode_to_vec().into_response()
+    collector.received.lock().records.extend(records);
+    let answer = ExportLogsServiceResponse { partial_success: Some(partial_success) };
+    ([("content-type", PROTOBUF)], answer.encode_to_vec()).into_response()
 }
 
 /// Returns an attribute of a record as text.

@@ -4,6 +4,8 @@ use crate::otlp_api::start;
 use reqwest::Method;
 use serde_json::json;
 use unslide_model::Scope;
+use unslide_otlp::store::remove_settings;
+use unslide_world::{tenant_id, wait_until};
 
 #[tokio::test]
 async fn headers_are_sealed_and_stay_for_the_same_url_only() {
@@ -44,5 +46,55 @@ async fn headers_are_sealed_and_stay_for_the_same_url_only() {
     let removed = world.send(world.request(Method::DELETE, "/v1/otlp", &admin)).await.expect_status(200);
     assert!(removed["export"].is_null());
     assert_eq!(world.number("SELECT count(*) FROM otlp_settings").await, 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn headers_that_are_removed_do_not_come_back_with_a_change_at_the_same_time() {
+    let world = start(4_318).await;
+    let admin = world.create_master_key("acme").await;
+    let export = json!({"url": "https://otlp.example.com/v1/logs"});
+    let put = async |headers: Option<&serde_json::Value>| {
+        let mut body = json!({ "export": export });
+        if let Some(headers) = headers {
+            body["export"]["headers"] = headers.clone();
+        }
+        let set = world.request(Method::PUT, "/v1/otlp", &admin).json(&body);
+        world.send(set).await.expect_status(200)["export"]["headers"].clone()
+    };
+    assert_eq!(put(Some(&json!({"authorization": "Bearer a"}))).await, json!(["authorization"]));
+    let mut removing = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert!(remove_settings(&mut removing).await.unwrap());
+    let commit = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        assert!(wait_until(async || world.number(waiting).await == 1).await);
+        removing.commit().await.unwrap();
+    };
+    let (headers, ()) = tokio::join!(put(None), commit);
+    assert_eq!(headers, json!([]));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_collector_gets_nothing_that_was_stored_without_one() {
+    let world = start(4_318).await;
+    let admin = world.create_master_key("acme").await;
+    // A report that was stored while the collector was removed.
+    let orphan =
+        "INSERT INTO otlp_outbox VALUES ('acme', '01010101-0101-0101-0101-010101010101', 0, 1, now())";
+    let set = json!({"export": {"url": "https://otlp.example.com/v1/logs"}});
+    let put = async |body: &serde_json::Value| {
+        world.send(world.request(Method::PUT, "/v1/otlp", &admin).json(body)).await.expect_status(200)
+    };
+    for before in [json!({}), json!({"other_records": "refuse"})] {
+        put(&before).await;
+        world.execute(orphan).await;
+        assert_eq!(put(&set).await["export"]["waiting"], 0, "{before}");
+    }
+    world.send(world.request(Method::DELETE, "/v1/otlp", &admin)).await.expect_status(200);
+    world.execute(orphan).await;
+    assert_eq!(put(&set).await["export"]["waiting"], 0);
+    world.execute(orphan).await;
+    assert_eq!(put(&set).await["export"]["waiting"], 1, "what waits stays if the collector does");
     world.stop().await;
 }

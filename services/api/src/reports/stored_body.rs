@@ -11,16 +11,16 @@ use memchr::memmem;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
-use unslide_report::Report;
+use unslide_report::{ReadError, Report};
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
-use unslide_store::segments::BodyLocation;
+use unslide_store::segments::{BodyLocation, ReportBody};
 use unslide_symbolicate::Analysis;
 
 /// Error of a read of a stored body.
 #[derive(Debug)]
 pub enum StoredBodyError {
-    /// The body is not in the place that its row names.
+    /// The body is not in the place that its row names, or is damaged.
     Lost(LostBody),
     /// A limit or a server is in the way.
     Problem(Problem),
@@ -52,6 +52,15 @@ pub enum LostBody {
         /// The error of the segment.
         source: SegmentError,
     },
+    /// The bytes in its place are no report.
+    #[error("the body of the stored report {report} cannot be read")]
+    Unreadable { report: ReportId, source: Problem },
+}
+
+impl LostBody {
+    fn from_problem(found: &FoundReport, source: impl Into<Problem>) -> LostBody {
+        LostBody::Unreadable { report: found.listed.report_id, source: source.into() }
+    }
 }
 
 #[derive(Debug)]
@@ -76,8 +85,8 @@ pub fn read_report(json: &[u8]) -> Result<Report<'_>, Problem> {
 /// before it reads them.
 ///
 /// # Errors
-/// Returns [`StoredBodyError::Lost`] if the body is not the one in the row, and [`StoredBodyError::Problem`] if no bytes are
-/// left for it, a server does not answer, or the database's own copy is damaged.
+/// Returns [`StoredBodyError::Lost`] if the body is not the one in the row or is damaged, and [`StoredBodyError::Problem`] if no
+/// bytes are left for it or a server does not answer.
 pub async fn read_body(
     symbolication: &Symbolication,
     tenant: &TenantId,
@@ -90,7 +99,8 @@ pub async fn read_body(
 }
 
 /// Reads the JSON of several reports that were found in this transaction, and ends the transaction: one statement for those in the
-/// database, and those in segments at the same time. A report that was moved or revised at this moment is left out.
+/// database, and those in segments at the same time. A report that was moved or revised at this moment is left out, and
+/// a damaged one.
 ///
 /// # Errors
 /// Those of [`read_body`].
@@ -113,9 +123,7 @@ pub async fn read_bodies(
             let storage = &symbolication.storage;
             let bytes = match (found.place, body) {
                 (None, None) => return Err(StoredBodyError::Lost(LostBody::Moved(found.listed.report_id))),
-                (None, Some(body)) => {
-                    storage.capacity.cpu.run_for(tenant, move || body.decompress_json()).await??
-                }
+                (None, Some(body)) => decompress_body(storage, tenant, found, body).await?,
                 (Some(place), _) => from_segment(storage, body_id(tenant, found), place).await?,
             };
             finish_body(symbolication, tenant, found, bytes, reservation).await
@@ -151,10 +159,12 @@ async fn finish_body(
     }
     let readers = symbolication.readers.clone();
     let translate = move || {
-        let json = readers.stored_report(&bytes).map_err(Problem::internal)?.into_owned();
-        Ok::<_, Problem>((json, bytes))
+        let json = readers.stored_report(&bytes)?.into_owned();
+        Ok::<_, ReadError>((json, bytes))
     };
-    let (json, document) = symbolication.capacity.cpu.run_for(tenant, translate).await??;
+    let translated = symbolication.capacity.cpu.run_for(tenant, translate).await?;
+    let (json, document) = translated
+        .map_err(|error| StoredBodyError::Lost(LostBody::from_problem(found, Problem::internal(error))))?;
     reservation.reserve_more(json.len() as u64)?;
     hide_members(symbolication, tenant, found, StoredBody { json, document: Some(document), reservation })
         .await
@@ -188,7 +198,8 @@ async fn hide_members(
         }
         Ok::<_, Problem>(body)
     };
-    Ok(symbolication.capacity.cpu.run_for(tenant, cut).await??)
+    let cut = symbolication.capacity.cpu.run_for(tenant, cut).await?;
+    cut.map_err(|problem| StoredBodyError::Lost(LostBody::from_problem(found, problem)))
 }
 
 async fn read_json(
@@ -202,11 +213,22 @@ async fn read_json(
         let body = report::load_body(&mut tx, &found.listed).await?;
         tx.rollback();
         let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
-        return Ok(storage.capacity.cpu.run_for(tenant, move || body.decompress_json()).await??);
+        return decompress_body(storage, tenant, found, body).await;
     };
     // The next step waits for object storage, and must not hold a connection.
     tx.rollback();
     from_segment(storage, body_id(tenant, found), place).await
+}
+
+/// Unpacks a body of the database.
+async fn decompress_body(
+    storage: &Storage,
+    tenant: &TenantId,
+    found: &FoundReport,
+    body: ReportBody,
+) -> Result<Vec<u8>, StoredBodyError> {
+    let unpacked = storage.capacity.cpu.run_for(tenant, move || body.decompress_json()).await?;
+    unpacked.map_err(|error| StoredBodyError::Lost(LostBody::from_problem(found, error)))
 }
 
 /// Reads the JSON of a report's revision from its place in a segment.
