@@ -30,7 +30,7 @@ pub const NAME: &str = "otlp";
 
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_otlp_records_total";
-const OUTCOME_HELP: &str = "Records of OTLP by outcome: report, refused and unreadable crashes, other records; requests that failed; reports sent to collectors (exported), refused by them (export_refused), and requests to them that failed (export_failed).";
+const OUTCOME_HELP: &str = "Records of OTLP by outcome: report, refused and unreadable crashes, other records; requests that failed; reports sent to collectors (exported), refused by them or unreadable (export_refused), and turns of tenants that failed (export_failed).";
 
 /// State of the feature in one process of the api.
 pub struct Otlp {

@@ -1,10 +1,10 @@
 //! The crash in a record: by the names of its event, by what senders of today write, and by the beginning of its stack.
 
+use crate::attributes::ATTRIBUTES_LIMIT;
 use crate::crash_document::CrashDocument;
-use crate::facts::TelemetryFacts;
 use crate::identity::id_for_record;
 use crate::metric_kit::{DiagnosticEvent, write_diagnostic};
-use crate::record::{ATTRIBUTES_LIMIT, TelemetryRecord};
+use crate::record::TelemetryRecord;
 use crate::span_crash::write_span_report;
 use unslide_report::{JsonValue, ReadLimits};
 
@@ -98,7 +98,7 @@ fn find_document(record: &TelemetryRecord<'_>) -> Result<Option<CrashDocument>, 
 
 /// Reads a text as Apple writes it. A cut one has a note.
 fn read_text(record: &TelemetryRecord<'_>, text: &str) -> CrashDocument {
-    let mut facts = TelemetryFacts::from_record(record);
+    let mut facts = record.read_facts();
     facts.notes.extend(describe_cut(text));
     CrashDocument { bytes: text.as_bytes().to_vec(), facts }
 }
@@ -138,7 +138,7 @@ fn read_json_payload(record: &TelemetryRecord<'_>, payload: &str) -> Result<Cras
         bytes.truncate(end - 1);
         bytes.extend_from_slice(id.as_bytes());
     }
-    Ok(CrashDocument { bytes, facts: TelemetryFacts::from_record(record) })
+    Ok(CrashDocument { bytes, facts: record.read_facts() })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Facts about the app, the device and the run from the attributes of a record, as members of a report.
 
-use crate::record::{Attributes, TelemetryRecord};
+use crate::attributes::Attributes;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
@@ -42,26 +42,22 @@ pub struct TelemetryFacts {
 }
 
 impl TelemetryFacts {
-    /// Reads the facts of a record. Its attributes win over those of its resource.
-    #[must_use]
-    pub fn from_record(record: &TelemetryRecord<'_>) -> TelemetryFacts {
-        let (own, resource) = (TelemetryFacts::from_attributes(&record.attributes), &record.resource.facts);
-        let nanos = if record.time_nanos > 0 { record.time_nanos } else { record.observed_nanos };
+    /// Returns these facts of a record, and else those of its resource.
+    pub(crate) fn or_resource(self, resource: &TelemetryFacts) -> TelemetryFacts {
         let pick = |own: Option<String>, resource: &Option<String>| own.or_else(|| resource.clone());
         TelemetryFacts {
-            app: pick(own.app, &resource.app),
-            version: pick(own.version, &resource.version),
-            build: pick(own.build, &resource.build),
-            system_name: pick(own.system_name, &resource.system_name),
-            system_version: pick(own.system_version, &resource.system_version),
-            system_build: pick(own.system_build, &resource.system_build),
-            machine: pick(own.machine, &resource.machine),
-            installation: pick(own.installation, &resource.installation),
-            timestamp: format_nanos(nanos),
-            session: pick(own.session, &resource.session),
-            user: pick(own.user, &resource.user),
-            screen: pick(own.screen, &resource.screen),
-            notes: Vec::new(),
+            app: pick(self.app, &resource.app),
+            version: pick(self.version, &resource.version),
+            build: pick(self.build, &resource.build),
+            system_name: pick(self.system_name, &resource.system_name),
+            system_version: pick(self.system_version, &resource.system_version),
+            system_build: pick(self.system_build, &resource.system_build),
+            machine: pick(self.machine, &resource.machine),
+            installation: pick(self.installation, &resource.installation),
+            session: pick(self.session, &resource.session),
+            user: pick(self.user, &resource.user),
+            screen: pick(self.screen, &resource.screen),
+            ..self
         }
     }
 

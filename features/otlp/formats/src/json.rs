@@ -1,9 +1,7 @@
 //! Requests in JSON: lowerCamelCase keys, integers of 64 bits as text or number, unknown keys ignored.
 
-use crate::record::{
-    AttributeValue, Attributes, RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetrySignal,
-};
-use crate::resource::TelemetryResource;
+use crate::attributes::{AttributeValue, Attributes};
+use crate::record::{RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetryResource, TelemetrySignal};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use unslide_report::{JsonValue, ReadLimits};

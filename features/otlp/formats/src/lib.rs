@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod attributes;
 mod completion;
 mod crash;
 mod crash_document;
@@ -15,18 +16,15 @@ mod json;
 mod metric_kit;
 mod protobuf;
 mod record;
-mod resource;
 mod span_crash;
 mod wire;
 
+pub use attributes::{AttributeValue, Attributes};
 pub use completion::{complete_report, write_batch};
 pub use crash::{FoundCrash, find_crash};
 pub use crash_document::CrashDocument;
 pub use facts::TelemetryFacts;
-pub use record::{
-    AttributeValue, Attributes, TelemetryEncoding, TelemetryError, TelemetryRecord, TelemetrySignal,
-};
-pub use resource::TelemetryResource;
+pub use record::{TelemetryEncoding, TelemetryError, TelemetryRecord, TelemetryResource, TelemetrySignal};
 
 /// Calls `each` with the records of a request, in their order. Returns their number.
 ///

@@ -55,7 +55,7 @@ pub fn write_diagnostic(
     event: DiagnosticEvent,
     stack: &str,
 ) -> Result<CrashDocument, String> {
-    let mut facts = TelemetryFacts::from_record(record);
+    let mut facts = record.read_facts();
     let limits = ReadLimits { max_bytes: usize::MAX, max_depth: TREE_LEVELS, ..ReadLimits::default() };
     let (root, _) = JsonValue::read(stack.as_bytes(), 0, &limits)
         .map_err(|error| format!("the JSON of MetricKit cannot be read: {error}"))?;

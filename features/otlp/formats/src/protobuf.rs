@@ -1,9 +1,7 @@
 //! Requests in protobuf. Field numbers are those of opentelemetry-proto 1.x.
 
-use crate::record::{
-    AttributeValue, Attributes, RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetrySignal,
-};
-use crate::resource::TelemetryResource;
+use crate::attributes::{AttributeValue, Attributes};
+use crate::record::{RECORDS_LIMIT, TelemetryError, TelemetryRecord, TelemetryResource, TelemetrySignal};
 use crate::wire::{WireFields, WireValue};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;

@@ -1,12 +1,12 @@
 //! A record of a log, or a span, with its attributes.
 
-use crate::resource::TelemetryResource;
+use crate::attributes::Attributes;
+use crate::facts::{TelemetryFacts, format_nanos};
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 /// The maximum number of records in a request. OpenTelemetry's SDKs send 512 at once, its collector 8,192.
 pub const RECORDS_LIMIT: usize = 10_000;
-/// The maximum number of attributes of a record that are read, and of a resource.
-pub const ATTRIBUTES_LIMIT: usize = 256;
 
 /// The encoding of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,55 +48,19 @@ impl std::fmt::Display for TelemetryError {
 
 impl std::error::Error for TelemetryError {}
 
-/// The value of an attribute. Lists, maps and bytes are not read: no sender writes a part of a crash so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttributeValue<'a> {
-    /// A text.
-    Text(Cow<'a, str>),
-    /// A number, in decimal digits.
-    Number(String),
-    /// A boolean.
-    Flag(bool),
-}
-
-/// The attributes of a record or a resource.
+/// The resource of records. It is read once for all of them, because it may be as large as the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes<'a> {
-    entries: Vec<(Cow<'a, str>, AttributeValue<'a>)>,
-    seen: usize,
+pub struct TelemetryResource {
+    /// Facts of its attributes.
+    pub facts: TelemetryFacts,
+    /// The hash of all its bytes: ids of crashes depend on it.
+    pub(crate) hash: [u8; 32],
 }
 
-impl<'a> Attributes<'a> {
-    /// Adds an attribute, unless there are too many. None is one with a value that is not read.
-    pub(crate) fn add(&mut self, key: Cow<'a, str>, value: Option<AttributeValue<'a>>) {
-        self.seen += 1;
-        if let Some(value) = value
-            && self.seen <= ATTRIBUTES_LIMIT
-        {
-            self.entries.push((key, value));
-        }
-    }
-
-    /// Returns true if there are more attributes than are read.
-    #[must_use]
-    pub fn has_too_many(&self) -> bool {
-        self.seen > ATTRIBUTES_LIMIT
-    }
-
-    /// Returns the last value of an attribute.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&AttributeValue<'a>> {
-        self.entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
-
-    /// Returns the text or the number of an attribute.
-    #[must_use]
-    pub fn text(&self, key: &str) -> Option<&str> {
-        match self.get(key)? {
-            AttributeValue::Text(text) => Some(text.as_ref()).filter(|text| !text.trim().is_empty()),
-            AttributeValue::Number(number) => Some(number),
-            AttributeValue::Flag(_) => None,
-        }
+impl TelemetryResource {
+    /// Reads a resource from its attributes. `hash` has all its bytes in the request.
+    pub(crate) fn from_attributes(attributes: &Attributes<'_>, hash: Sha256) -> TelemetryResource {
+        TelemetryResource { facts: TelemetryFacts::from_attributes(attributes), hash: hash.finalize().into() }
     }
 }
 
@@ -128,6 +92,14 @@ impl TelemetryRecord<'_> {
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.attributes.text(key)
+    }
+
+    /// Returns the facts of the record. Its attributes win over those of its resource.
+    #[must_use]
+    pub fn read_facts(&self) -> TelemetryFacts {
+        let nanos = if self.time_nanos > 0 { self.time_nanos } else { self.observed_nanos };
+        let own = TelemetryFacts::from_attributes(&self.attributes).or_resource(&self.resource.facts);
+        TelemetryFacts { timestamp: format_nanos(nanos), ..own }
     }
 
     /// Returns the names that the record gives its event: the field, and the attributes of older senders.

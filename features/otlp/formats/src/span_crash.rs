@@ -1,7 +1,6 @@
 //! Crashes that are spans: Splunk's agent for iOS writes threads and images as JSON into attributes.
 
 use crate::crash_document::{CrashDocument, REPORT_FRAMES_LIMIT};
-use crate::facts::TelemetryFacts;
 use crate::identity::id_for_record;
 use crate::record::TelemetryRecord;
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ const IMAGES_LIMIT: usize = 4_096;
 /// # Errors
 /// Returns what is wrong with its attributes.
 pub fn write_span_report(record: &TelemetryRecord<'_>) -> Result<CrashDocument, String> {
-    let facts = TelemetryFacts::from_record(record);
+    let facts = record.read_facts();
     let threads_json = record.text("exception.threads").unwrap_or_default();
     let images_json = record.text("exception.images").unwrap_or("[]");
     let images = read_list("exception.images", images_json)?;

@@ -12,7 +12,7 @@ problems!(Failures: );
 /// Get the settings of OTLP
 ///
 /// How records that are no crash are answered, and the collector to which crashes are sent: how many wait for it, when it took
-/// records last, and why the last request failed.
+/// records last, why the last request failed, and how many crashes it did not take.
 #[utoipa::path(get, path = "/v1/otlp", tag = "otlp", operation_id = "get_otlp",
     responses((status = 200, description = "The settings.", body = OtlpState), Failures),
     security(("key" = ["tenant:admin"])))]

@@ -2,13 +2,14 @@
 
 use super::collector::CollectorRequest;
 use super::collector_answer::CollectorAnswer;
-use super::turn::{TurnFailure, collector_failure};
-use super::{ReportSender, Turn};
+use super::turn::{Turn, TurnFailure, collector_failure};
+use crate::Otlp;
 use crate::store::{self, DroppedReports, ExportTarget, OutboxEntry};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use prost::Message;
 use std::collections::VecDeque;
+use unslide_api::feature::Symbolication;
 use unslide_model::TenantId;
 
 /// Refused records in a row after which a collector that has taken none of its batch gets no more of it.
@@ -19,7 +20,8 @@ pub type QueuedRecord = (OutboxEntry, ResourceLogs);
 
 /// A claimed turn with what it sends to.
 pub struct Delivery<'d> {
-    pub sender: &'d ReportSender,
+    pub otlp: &'d Otlp,
+    pub symbolication: &'d Symbolication,
     pub tenant: &'d TenantId,
     pub target: &'d ExportTarget,
     pub request: CollectorRequest,
@@ -42,7 +44,7 @@ impl Delivery<'_> {
                 CollectorAnswer::Taken { refused: rejected, message } => {
                     has_accepted = true;
                     turn.has_sent |= rejected < part.len();
-                    self.sender.otlp.outcomes.add("exported", part.len() - rejected);
+                    self.otlp.outcomes.add("exported", part.len() - rejected);
                     let entries: Vec<OutboxEntry> = part.iter().map(|(entry, _)| *entry).collect();
                     let reason =
                         format!("The collector has rejected {rejected} records of a request: {message}");
@@ -84,7 +86,7 @@ impl Delivery<'_> {
         &self,
         records: Vec<QueuedRecord>,
     ) -> Result<(CollectorAnswer, Vec<QueuedRecord>), TurnFailure> {
-        let Some(client) = &self.sender.otlp.client else {
+        let Some(client) = &self.otlp.client else {
             return Err(collector_failure("TLS cannot be set up"));
         };
         let encode = move || {
@@ -94,9 +96,9 @@ impl Delivery<'_> {
             let records: Vec<QueuedRecord> = entries.into_iter().zip(request.resource_logs).collect();
             (body, records)
         };
-        let cpu = &self.sender.symbolication.capacity.cpu;
+        let cpu = &self.symbolication.capacity.cpu;
         let (body, records) = cpu.run_for(self.tenant, encode).await?;
-        let mut tx = self.sender.store().tenant(self.tenant).await?;
+        let mut tx = self.symbolication.storage.store.tenant(self.tenant).await?;
         let is_current = store::is_current_turn(&mut tx, self.target).await?;
         tx.commit().await?;
         if !is_current {
@@ -115,14 +117,14 @@ impl Delivery<'_> {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut tx = self.sender.store().tenant(self.tenant).await?;
+        let mut tx = self.symbolication.storage.store.tenant(self.tenant).await?;
         if !store::guard_turn(&mut tx, self.target, dropped).await? {
             return Err(TurnFailure::Superseded);
         }
         store::delete_entries(&mut tx, entries).await?;
         tx.commit().await?;
         if let Some(dropped) = dropped {
-            self.sender.otlp.outcomes.add("export_refused", dropped.count);
+            self.otlp.outcomes.add("export_refused", dropped.count);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use turn::{TurnFailure, collector_failure, end_turn};
+use turn::{Turn, TurnFailure, collector_failure, end_turn};
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::site::stored_body::{self, StoredBodyError};
 use unslide_api::feature::tenant_turns::TenantWork;
@@ -42,12 +42,6 @@ const BODY_READS: usize = 3;
 pub struct ReportSender {
     otlp: Arc<Otlp>,
     symbolication: Arc<Symbolication>,
-}
-
-/// What a turn has done so far.
-#[derive(Default)]
-struct Turn {
-    has_sent: bool,
 }
 
 /// The record of a report in the outbox.
@@ -91,10 +85,8 @@ impl ReportSender {
         let mut turn = Turn::default();
         let ended = tokio::time::timeout(TURN_TIMEOUT, self.send_outbox(tenant, &target, &mut turn)).await;
         let ended = ended.unwrap_or(Err(TurnFailure::TimedOut));
-        if ended.is_err() {
-            self.otlp.outcomes.add("export_failed", 1);
-        }
         let Some(end) = end_turn(ended, turn.has_sent, target.failures, tenant) else { return Ok(()) };
+        self.otlp.outcomes.add("export_failed", usize::from(end.problem.is_some()));
         let mut tx = self.store().tenant(tenant).await?;
         store::finish_turn(&mut tx, &target, &end).await?;
         tx.commit().await
@@ -107,7 +99,8 @@ impl ReportSender {
         turn: &mut Turn,
     ) -> std::result::Result<(), TurnFailure> {
         let request = self.build_request(tenant, target)?;
-        let delivery = Delivery { sender: self, tenant, target, request };
+        let (otlp, symbolication) = (&*self.otlp, &*self.symbolication);
+        let delivery = Delivery { otlp, symbolication, tenant, target, request };
         for _ in 0..BATCHES_LIMIT {
             let mut tx = self.symbolication.storage.tenant(tenant).await?;
             let entries = store::list_batch(&mut tx, BATCH_LIMIT).await?;

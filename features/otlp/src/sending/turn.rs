@@ -10,6 +10,13 @@ const RETRY_INTERVAL_MAX: time::Duration = time::Duration::minutes(5);
 /// The pause if a collector wants a longer one.
 const WANTED_INTERVAL_MAX: time::Duration = time::Duration::hours(1);
 
+/// What a turn has done so far.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// True if the collector took records.
+    pub has_sent: bool,
+}
+
 /// Why a turn ended before the outbox was empty.
 #[derive(Debug)]
 pub enum TurnFailure {

@@ -1,8 +1,8 @@
 //! What senders are answered: partial successes with sentences, and statuses that clients of OTLP know.
 
 use crate::otlp_api::{
-    APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, read_text, record, request, start,
-    start_with, text,
+    APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, read_text, record, request,
+    request_json, start, start_with, text,
 };
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
 use prost::Message;
@@ -25,20 +25,12 @@ async fn crashes_that_cannot_be_read_are_a_partial_success_and_cut_ones_a_warnin
     let unreadable = record("app.crash", vec![text("exception.type", "SIGSEGV")]);
     let mut other = report_json(A);
     other["system"]["CFBundleIdentifier"] = "com.example.other".into();
-    let attributes = |record: &opentelemetry_proto::tonic::logs::v1::LogRecord| {
-        let list = record
-            .attributes
-            .iter()
-            .map(|attribute| json!({"key": attribute.key, "value": {"stringValue": read_text(attribute)}}));
-        json!({"eventName": record.event_name, "severityNumber": 21, "attributes": list.collect::<Vec<_>>()})
-    };
     let mut cut = apple_text("44444444-4444-4444-8444-444444444444");
     if let Some(stack) = cut.attributes.first_mut() {
         let whole = read_text(stack);
         *stack = text("exception.stacktrace", whole.split_once("Binary Images").unwrap().0);
     }
-    let records = [&record("x", vec![]), &unreadable, &embrace(&other), &cut].map(attributes);
-    let body = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).to_string();
+    let body = request_json(&[record("x", vec![]), unreadable, embrace(&other), cut]);
     let answer = post_json(&world, &format!("/i/{key}/v1/logs"), &body).await;
     let answer = answer.expect_status(200);
     let partial = &answer["partialSuccess"];
@@ -67,7 +59,7 @@ async fn crashes_that_grow_past_the_limits_are_rejected_alone() {
     let key = world.create_key("acme", &[Scope::ReportsWrite]).await;
     // Each text fits, and so do all of them. Their reports do not.
     let frames: String =
-        (1..300).map(|at| format!("{at}   Shop    0x0000000100004010 0x100000000 + 16400\n")).collect();
+        (1..400).map(|at| format!("{at}   Shop    0x0000000100004010 0x100000000 + 16400\n")).collect();
     let large = |id: &str| {
         let mut record = apple_text(id);
         let first = "0   Shop    0x0000000100004010 0x100000000 + 16400\n";
@@ -77,20 +69,18 @@ async fn crashes_that_grow_past_the_limits_are_rejected_alone() {
     };
     let ids = [1, 2, 3, 4].map(|n| format!("{n}4444444-4444-4444-8444-444444444444"));
     let [small, other] = [&ids[2], &ids[3]].map(|id| apple_text(id));
-    let records = vec![large(&ids[0]), large(&ids[1]), small, other];
-    let body = request(records).encode_to_vec();
+    let body = request_json(&[large(&ids[0]), large(&ids[1]), small, other]);
     assert!(body.len() < limit as usize, "{}", body.len());
-    let answer = post(&world, "/otlp/v1/logs", &key, PROTOBUF, body).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let partial = ExportLogsServiceResponse::decode(answer.text.as_bytes()).unwrap().partial_success.unwrap();
-    assert_eq!(partial.rejected_log_records, 1, "{partial:?}");
-    assert!(partial.error_message.contains("record 1: the crash has"), "{partial:?}");
+    let answer = post(&world, "/otlp/v1/logs", &key, "application/json", body).await.expect_status(200);
+    let partial = &answer["partialSuccess"];
+    assert_eq!(partial["rejectedLogRecords"], "1", "{answer}");
+    let message = partial["errorMessage"].as_str().unwrap();
+    assert!(message.contains("record 1: the crash has"), "{message}");
     assert_eq!(world.read_sent_records(3).await.len(), 3);
-    let many = ids.iter().map(|id| apple_text(id)).collect();
-    let answer = post(&world, "/otlp/v1/logs", &key, PROTOBUF, request(many).encode_to_vec()).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let partial = ExportLogsServiceResponse::decode(answer.text.as_bytes()).unwrap().partial_success.unwrap();
-    assert!(partial.error_message.contains("record 3: the request has more than 3 crashes"), "{partial:?}");
+    let body = request_json(&ids.each_ref().map(|id| apple_text(id)));
+    let answer = post(&world, "/otlp/v1/logs", &key, "application/json", body).await.expect_status(200);
+    let message = answer["partialSuccess"]["errorMessage"].as_str().unwrap();
+    assert!(message.contains("record 3: the request has more than 3 crashes"), "{message}");
     assert_eq!(world.read_sent_records(6).await.len(), 6);
     world.stop().await;
 }

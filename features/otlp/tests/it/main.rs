@@ -7,5 +7,6 @@ mod clients;
 mod collector;
 mod exporting;
 mod otlp_api;
+mod outage;
 mod sending;
 mod settings;

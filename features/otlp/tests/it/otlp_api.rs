@@ -106,6 +106,20 @@ pub fn request(records: Vec<LogRecord>) -> ExportLogsServiceRequest {
     ExportLogsServiceRequest { resource_logs: vec![logs] }
 }
 
+/// A request with these records in JSON.
+pub fn request_json(records: &[LogRecord]) -> String {
+    let records = records.iter().map(|record| {
+        let attributes = record
+            .attributes
+            .iter()
+            .map(|attribute| json!({"key": attribute.key, "value": {"stringValue": read_text(attribute)}}));
+        let attributes: Vec<Value> = attributes.collect();
+        json!({"eventName": record.event_name, "severityNumber": 21, "attributes": attributes})
+    });
+    let records: Vec<Value> = records.collect();
+    json!({"resourceLogs": [{"scopeLogs": [{ "logRecords": records }]}]}).to_string()
+}
+
 /// Posts a body of a media type, with an API key unless it is empty.
 pub async fn post(
     world: &World,

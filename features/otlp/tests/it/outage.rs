@@ -1,0 +1,59 @@
+//! Kafka cannot be reached: senders are told to send again, and nothing is lost or counted twice.
+
+use crate::otlp_api::{APP, PROTOBUF, apple_text, post, public_key, request, start_with};
+use prost::Message;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use unslide_model::Scope;
+use unslide_world::wait_until;
+
+const A: &str = "55555555-5555-4555-8555-555555555555";
+
+/// The way to Kafka, which is closed at first. Returns its port, and the place for the address that opens it.
+async fn start_gate() -> (u16, watch::Sender<Option<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let kafka = watch::Sender::new(None::<String>);
+    let opened = kafka.subscribe();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let address = opened.borrow().clone();
+            if let Some(address) = address {
+                let mut server = TcpStream::connect(address).await.unwrap();
+                tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+            }
+        }
+    });
+    (port, kafka)
+}
+
+#[tokio::test]
+async fn an_outage_of_kafka_is_answered_with_503_until_it_is_over() {
+    let (port, kafka) = start_gate().await;
+    let closed = format!("127.0.0.1:{port}");
+    let world = start_with(&[443], |config| config.kafka.bootstrap = closed).await;
+    let (public, key) =
+        (public_key(&world, APP).await, world.create_key("acme", &[Scope::ReportsWrite]).await);
+    let body = request(vec![apple_text(A)]).encode_to_vec();
+    let senders = [(format!("/i/{public}/v1/logs"), ""), ("/otlp/v1/logs".to_owned(), key.as_str())];
+    for (path, key) in &senders {
+        let answer = post(&world, path, key, PROTOBUF, body.clone()).await;
+        assert_eq!(answer.status, 503, "{path}: {}", answer.text);
+        let seconds = answer.headers["retry-after"].to_str().unwrap();
+        assert!(seconds.parse::<u32>().unwrap() > 0, "{seconds}");
+    }
+    kafka.send_replace(Some(world.config.kafka.bootstrap.clone()));
+    for (path, key) in &senders {
+        let is_taken = async || post(&world, path, key, PROTOBUF, body.clone()).await.status == 200;
+        assert!(wait_until(is_taken).await, "{path}");
+    }
+    // What was sent twice has one id and one key, which make it one report.
+    let sent = world.read_sent_records(2).await;
+    for record in &sent {
+        let report: serde_json::Value = serde_json::from_slice(record.value.as_ref().unwrap()).unwrap();
+        assert_eq!(report["report"]["id"], A);
+        assert_eq!(record.key, sent[0].key);
+    }
+    world.stop().await;
+}
