@@ -19,7 +19,7 @@ const REFUSED_IN_A_ROW_LIMIT: usize = 10;
 pub type QueuedRecord = (OutboxEntry, ResourceLogs);
 
 /// A claimed turn with what it sends to.
-pub struct Delivery<'d> {
+pub struct BatchDelivery<'d> {
     pub otlp: &'d Otlp,
     pub symbolication: &'d Symbolication,
     pub tenant: &'d TenantId,
@@ -27,7 +27,7 @@ pub struct Delivery<'d> {
     pub request: CollectorRequest,
 }
 
-impl Delivery<'_> {
+impl BatchDelivery<'_> {
     /// Sends a batch in one request. If the collector refuses it as a whole, it is sent in ever smaller parts, so that one record that it
     /// does not take refuses no other. Refused records are dropped if the collector has taken another of the batch. If it has taken none, all
     /// stay: then the fault may be in its settings.

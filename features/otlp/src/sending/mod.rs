@@ -16,7 +16,7 @@ use crate::sealing::HeaderOwner;
 use crate::store::{self, DroppedReports, ExportTarget, OutboxEntry};
 use collector::CollectorRequest;
 use crash_record::build_record;
-use delivery::Delivery;
+use delivery::BatchDelivery;
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl ReportSender {
     ) -> std::result::Result<(), TurnFailure> {
         let request = self.build_request(tenant, target)?;
         let (otlp, symbolication) = (&*self.otlp, &*self.symbolication);
-        let delivery = Delivery { otlp, symbolication, tenant, target, request };
+        let delivery = BatchDelivery { otlp, symbolication, tenant, target, request };
         for _ in 0..BATCHES_LIMIT {
             let mut tx = self.symbolication.storage.tenant(tenant).await?;
             let entries = store::list_batch(&mut tx, BATCH_LIMIT).await?;

@@ -47,9 +47,13 @@ async fn set_export(world: &World, admin: &str, collector: &Collector) {
     world.send(world.request(Method::PUT, "/v1/otlp", admin).json(&body)).await.expect_status(200);
 }
 
+/// Waits until a turn has sent all reports, and has ended.
 async fn wait_until_empty(world: &World, admin: &str) {
-    let is_empty = wait_until(async || read_export(world, admin).await["waiting"] == 0).await;
-    assert!(is_empty, "{}", read_export(world, admin).await);
+    let is_empty = wait_until(async || {
+        let state = read_export(world, admin).await;
+        state["waiting"] == 0 && state["problem"].is_null()
+    });
+    assert!(is_empty.await, "{}", read_export(world, admin).await);
 }
 
 async fn wait_for_problem(world: &World, admin: &str, named: &str) {
