@@ -2,7 +2,7 @@
 
 use super::collector::CollectorRequest;
 use super::collector_answer::CollectorAnswer;
-use super::turn::{Turn, TurnFailure, collector_failure};
+use super::turn::{SendFailure, Turn, collector_failure};
 use crate::Otlp;
 use crate::store::{self, DroppedReports, ExportTarget, OutboxEntry};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -31,7 +31,7 @@ impl BatchDelivery<'_> {
     /// Sends a batch in one request. If the collector refuses it as a whole, it is sent in ever smaller parts, so that one record that it
     /// does not take refuses no other. Refused records are dropped if the collector has taken another of the batch. If it has taken none, all
     /// stay: then the fault may be in its settings.
-    pub async fn send_batch(&self, batch: Vec<QueuedRecord>, turn: &mut Turn) -> Result<(), TurnFailure> {
+    pub async fn send_batch(&self, batch: Vec<QueuedRecord>, turn: &mut Turn) -> Result<(), SendFailure> {
         let (mut refused, mut reason, mut has_accepted) = (Vec::new(), String::new(), false);
         let mut parts = VecDeque::from([batch]);
         let mut is_whole = true;
@@ -63,7 +63,7 @@ impl BatchDelivery<'_> {
                     }
                 }
                 CollectorAnswer::Failed { problem, pause } => {
-                    return Err(TurnFailure::Collector { problem, pause });
+                    return Err(SendFailure::Collector { problem, pause });
                 }
             }
             is_whole = false;
@@ -85,7 +85,7 @@ impl BatchDelivery<'_> {
     async fn post_records(
         &self,
         records: Vec<QueuedRecord>,
-    ) -> Result<(CollectorAnswer, Vec<QueuedRecord>), TurnFailure> {
+    ) -> Result<(CollectorAnswer, Vec<QueuedRecord>), SendFailure> {
         let Some(client) = &self.otlp.client else {
             return Err(collector_failure("TLS cannot be set up"));
         };
@@ -102,7 +102,7 @@ impl BatchDelivery<'_> {
         let is_current = store::is_current_turn(&mut tx, self.target).await?;
         tx.commit().await?;
         if !is_current {
-            return Err(TurnFailure::Superseded);
+            return Err(SendFailure::Superseded);
         }
         let answer = client.post_logs(&self.request, body, records.len()).await;
         Ok((answer, records))
@@ -113,13 +113,13 @@ impl BatchDelivery<'_> {
         &self,
         entries: &[OutboxEntry],
         dropped: Option<DroppedReports<'_>>,
-    ) -> Result<(), TurnFailure> {
+    ) -> Result<(), SendFailure> {
         if entries.is_empty() {
             return Ok(());
         }
         let mut tx = self.symbolication.storage.store.tenant(self.tenant).await?;
         if !store::guard_turn(&mut tx, self.target, dropped).await? {
-            return Err(TurnFailure::Superseded);
+            return Err(SendFailure::Superseded);
         }
         store::delete_entries(&mut tx, entries).await?;
         tx.commit().await?;

@@ -21,7 +21,7 @@ use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use turn::{Turn, TurnFailure, collector_failure, end_turn};
+use turn::{SendFailure, Turn, collector_failure, end_turn};
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::site::stored_body::{self, StoredBodyError};
 use unslide_api::feature::tenant_turns::TenantWork;
@@ -84,7 +84,7 @@ impl ReportSender {
         let Some(target) = claimed else { return Ok(()) };
         let mut turn = Turn::default();
         let ended = tokio::time::timeout(TURN_TIMEOUT, self.send_outbox(tenant, &target, &mut turn)).await;
-        let ended = ended.unwrap_or(Err(TurnFailure::TimedOut));
+        let ended = ended.unwrap_or(Err(SendFailure::TimedOut));
         let Some(end) = end_turn(ended, turn.has_sent, target.failures, tenant) else { return Ok(()) };
         self.otlp.outcomes.add("export_failed", usize::from(end.problem.is_some()));
         let mut tx = self.store().tenant(tenant).await?;
@@ -97,7 +97,7 @@ impl ReportSender {
         tenant: &TenantId,
         target: &ExportTarget,
         turn: &mut Turn,
-    ) -> std::result::Result<(), TurnFailure> {
+    ) -> std::result::Result<(), SendFailure> {
         let request = self.build_request(tenant, target)?;
         let (otlp, symbolication) = (&*self.otlp, &*self.symbolication);
         let delivery = BatchDelivery { otlp, symbolication, tenant, target, request };
@@ -129,7 +129,7 @@ impl ReportSender {
         &self,
         tenant: &TenantId,
         target: &ExportTarget,
-    ) -> std::result::Result<CollectorRequest, TurnFailure> {
+    ) -> std::result::Result<CollectorRequest, SendFailure> {
         let headers = match &target.sealed_headers {
             None => BTreeMap::new(),
             Some(sealed) => {
@@ -154,7 +154,7 @@ impl ReportSender {
         &self,
         tenant: &TenantId,
         entry: &OutboxEntry,
-    ) -> std::result::Result<ReadRecord, TurnFailure> {
+    ) -> std::result::Result<ReadRecord, SendFailure> {
         let mut problem = None;
         for _ in 0..BODY_READS {
             let mut tx = self.symbolication.storage.tenant(tenant).await?;
@@ -170,7 +170,7 @@ impl ReportSender {
                     problem = Some(format_causes(&lost));
                     continue;
                 }
-                Err(StoredBodyError::Problem(problem)) => return Err(TurnFailure::Service(problem)),
+                Err(StoredBodyError::Problem(problem)) => return Err(SendFailure::Service(problem)),
             };
             let (listed, url) = (found.listed, self.otlp.public_url.clone());
             let work = move || {

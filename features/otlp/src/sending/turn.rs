@@ -19,7 +19,7 @@ pub struct Turn {
 
 /// Why a turn ended before the outbox was empty.
 #[derive(Debug)]
-pub enum TurnFailure {
+pub enum SendFailure {
     /// The database, object storage or a limit is in the way.
     Service(Problem),
     /// The collector, or the settings for it.
@@ -30,23 +30,23 @@ pub enum TurnFailure {
     Superseded,
 }
 
-impl<E> From<E> for TurnFailure
+impl<E> From<E> for SendFailure
 where
     Problem: From<E>,
 {
-    fn from(error: E) -> TurnFailure {
-        TurnFailure::Service(Problem::from(error))
+    fn from(error: E) -> SendFailure {
+        SendFailure::Service(Problem::from(error))
     }
 }
 
 /// A failure of the collector, or of the settings for it.
-pub fn collector_failure(problem: impl Into<String>) -> TurnFailure {
-    TurnFailure::Collector { problem: problem.into(), pause: None }
+pub fn collector_failure(problem: impl Into<String>) -> SendFailure {
+    SendFailure::Collector { problem: problem.into(), pause: None }
 }
 
 /// Returns the end of a turn after `failures` turns in a row that failed. None if the turn is no longer this process's.
 pub fn end_turn(
-    ended: Result<(), TurnFailure>,
+    ended: Result<(), SendFailure>,
     has_sent: bool,
     failures: i32,
     tenant: &TenantId,
@@ -55,17 +55,17 @@ pub fn end_turn(
     let doublings = u32::try_from(failures).unwrap_or_default().min(6);
     let usual = (FIRST_RETRY_INTERVAL * 2_i32.pow(doublings)).min(RETRY_INTERVAL_MAX);
     let (problem, pause) = match ended {
-        Err(TurnFailure::Superseded) => return None,
+        Err(SendFailure::Superseded) => return None,
         Ok(()) => return Some(end_without_failure(has_sent)),
         // The rest is sent in the next turn.
-        Err(TurnFailure::TimedOut) if has_sent => return Some(end_without_failure(has_sent)),
-        Err(TurnFailure::TimedOut) => {
+        Err(SendFailure::TimedOut) if has_sent => return Some(end_without_failure(has_sent)),
+        Err(SendFailure::TimedOut) => {
             ("The collector or this service is too slow: no record was sent in time".to_owned(), usual)
         }
-        Err(TurnFailure::Collector { problem, pause }) => {
+        Err(SendFailure::Collector { problem, pause }) => {
             (problem, pause.map_or(usual, |wanted| wanted.clamp(usual, WANTED_INTERVAL_MAX)))
         }
-        Err(TurnFailure::Service(problem)) => {
+        Err(SendFailure::Service(problem)) => {
             tracing::warn!(error = %problem, %tenant, "a report could not be read for its export over OTLP");
             ("This service cannot read the reports now".to_owned(), usual)
         }
@@ -88,20 +88,20 @@ mod tests {
             end_turn(ended, has_sent, failures, &tenant).map(|end| end.pause.whole_seconds())
         };
         assert_eq!(pause(Ok(()), true, 3), Some(0));
-        assert_eq!(pause(Err(TurnFailure::TimedOut), true, 3), Some(0));
-        assert_eq!(pause(Err(TurnFailure::TimedOut), false, 0), Some(5));
-        assert_eq!(pause(Err(TurnFailure::TimedOut), false, 3), Some(40));
-        assert_eq!(pause(Err(TurnFailure::TimedOut), false, i32::MAX), Some(300));
+        assert_eq!(pause(Err(SendFailure::TimedOut), true, 3), Some(0));
+        assert_eq!(pause(Err(SendFailure::TimedOut), false, 0), Some(5));
+        assert_eq!(pause(Err(SendFailure::TimedOut), false, 3), Some(40));
+        assert_eq!(pause(Err(SendFailure::TimedOut), false, i32::MAX), Some(300));
         assert_eq!(pause(Err(collector_failure("no")), true, 9), Some(5));
-        assert_eq!(pause(Err(TurnFailure::Superseded), true, 0), None);
+        assert_eq!(pause(Err(SendFailure::Superseded), true, 0), None);
         let wanted = |seconds| {
             let pause = Some(time::Duration::seconds(seconds));
-            TurnFailure::Collector { problem: String::new(), pause }
+            SendFailure::Collector { problem: String::new(), pause }
         };
         assert_eq!(pause(Err(wanted(60)), false, 0), Some(60));
         assert_eq!(pause(Err(wanted(1)), false, 0), Some(5));
         assert_eq!(pause(Err(wanted(100_000)), false, 0), Some(3_600));
-        let timed_out = end_turn(Err(TurnFailure::TimedOut), false, 1, &tenant).unwrap();
+        let timed_out = end_turn(Err(SendFailure::TimedOut), false, 1, &tenant).unwrap();
         assert!(timed_out.failures == 2 && timed_out.problem.is_some(), "{timed_out:?}");
     }
 }
