@@ -13,6 +13,8 @@ pub enum StoreEvent<'t> {
     GroupsChanged(&'t mut TenantTx, &'t [GroupEvent]),
     /// These groups are deleted.
     GroupsDeleted(&'t mut TenantTx, &'t [GroupId]),
+    /// A merge or a split has given these groups other reports. Their rows are locked.
+    GroupsMerged(&'t mut TenantTx, &'t [GroupId]),
     /// A transaction has stored these reports, and does nothing after it.
     ReportsStored(&'t mut TenantTx, &'t StoredReports),
     /// This report is deleted. The transaction does nothing after it.
@@ -31,6 +33,7 @@ impl StoreEvent<'_> {
         match self {
             StoreEvent::GroupsChanged(tx, _)
             | StoreEvent::GroupsDeleted(tx, _)
+            | StoreEvent::GroupsMerged(tx, _)
             | StoreEvent::ReportsStored(tx, _)
             | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
@@ -48,6 +51,8 @@ pub struct StoredReport {
     pub variant: u32,
     /// Its app, as its row has it.
     pub app: String,
+    /// The group that it is in by its own fingerprint.
+    pub group: Option<GroupId>,
     /// Its revision.
     pub revision: u32,
     /// True if no revision of it was stored before.

@@ -21,7 +21,7 @@ pub const NAME: &str = "owners";
 
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_owner_looks_total";
-const OUTCOME_HELP: &str = "Looks for the owners of groups by outcome: owned, cleared, unmatched, dependency, generated, unmapped, no_source, no_file, no_report, failed (repeated later).";
+const OUTCOME_HELP: &str = "Looks for the owners of groups by outcome: owned, cleared, unmatched, dependency, generated, unmapped, no_source, no_file, no_report, old (something has changed since), failed (repeated later), given_up.";
 
 /// The feature.
 pub const FEATURE: Feature = Feature { hook: store::OWNERS_HOOK, ..Feature::new(NAME, |_| feature()) };

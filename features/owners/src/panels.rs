@@ -1,6 +1,6 @@
 //! The owner on the page of a group.
 
-use crate::store::{self, GroupOwner};
+use crate::store::{self, GroupOwner, LOOK_FAILURES_LIMIT};
 use unslide_api::feature::panels::{PanelFigure, PanelSection, PanelSlot, PanelVerdict};
 use unslide_owners_formats::OwnerOutcome;
 use unslide_store::{HookFuture, TenantTx};
@@ -34,6 +34,7 @@ pub fn describe_outcome(outcome: Option<OwnerOutcome>) -> &'static str {
         Some(OwnerOutcome::NoSource) => "No owner: the cause has no source file. Symbols with lines name it.",
         Some(OwnerOutcome::NoFile) => "No owner: the app has no file of owners.",
         Some(OwnerOutcome::NoReport) => "No owner: the group has no stored report.",
+        Some(OwnerOutcome::Unreadable) => "No owner: the report of the group cannot be read.",
     }
 }
 
@@ -71,8 +72,12 @@ fn describe_owner(found: GroupOwner) -> PanelSection {
     let class =
         if found.outcome == Some(OwnerOutcome::Owned) || found.outcome.is_none() { "" } else { "bad" };
     let mut text = describe_outcome(found.outcome).to_owned();
-    if found.is_due && found.outcome.is_some() {
-        text += " It is looked for again now.";
+    if found.failures >= LOOK_FAILURES_LIMIT {
+        text += " The report could not be read for 20 hours; a new report or the next file of owners makes it looked for again.";
+    } else if found.failures > 0 {
+        text += " The report could not be read; that is tried again.";
+    } else if found.is_due && found.outcome.is_some() {
+        text += " It is looked for again.";
     }
     PanelSection {
         heading: "Owner",

@@ -295,6 +295,12 @@ impl Subject {
                 world.send(set).await.expect_status(200);
                 path = "/v1/trackers/removed".to_owned();
             }
+            "upload_owners" => body = Some(json!([format!("{unique}")])),
+            "set_owner_paths" => {
+                body = Some(
+                    json!({"app": "com.acme.shop", "paths": [{"from": format!("/{unique}"), "to": ""}]}),
+                );
+            }
             "delete_owners" => {
                 let file =
                     world.post("/v1/owners?app=com.acme.doomed", key, "* @acme/all").await.expect_status(200);

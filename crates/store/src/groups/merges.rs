@@ -5,7 +5,8 @@
 //! undone exactly.
 
 use super::{Deed, GroupAction, GroupActor, follow_redirects, lock_for_merges, record_actions, retire_empty};
-use crate::{GroupId, Result, TenantTx};
+use crate::events::StoreEvent;
+use crate::{GroupId, Result, TenantTx, hooks};
 use std::collections::BTreeMap;
 
 /// Groups that one group may have merged into it.
@@ -165,6 +166,7 @@ async fn carry_out(tx: &mut TenantTx, plan: &MergePlan, actor: GroupActor<'_>) -
         ]
     });
     record_actions(tx, actor, &both.collect::<Vec<_>>()).await?;
+    hooks::send_event(StoreEvent::GroupsMerged(tx, &[plan.target])).await?;
     Ok(MergeOutcome::Done)
 }
 
@@ -227,6 +229,7 @@ pub async fn split_group(
         Deed { group, action: GroupAction::SplitFrom, text: Some(&from.title), other: Some(target) },
     ];
     record_actions(tx, actor, &deeds).await?;
+    hooks::send_event(StoreEvent::GroupsMerged(tx, &[target, group])).await?;
     retire_empty(tx, &[target, group]).await?;
     Ok(MergeOutcome::Done)
 }

@@ -299,6 +299,7 @@ impl<'a> Batch<'a> {
             id: change.key.report_id,
             variant: change.key.variant,
             app: rows::truncate_name(&change.arrival.facts.app),
+            group: rows::GroupRow::from_details(&change.arrival.facts).map(|group| group.id),
             revision: change.arrival.revision,
             is_new: change.previous.is_none(),
             memory_exception: find_memory_exception(change),

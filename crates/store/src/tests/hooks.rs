@@ -29,6 +29,7 @@ async fn note_groups(hook: &'static str, event: &mut StoreEvent<'_>) -> crate::R
     match event {
         StoreEvent::GroupsChanged(tx, groups) => note(tx, hook, groups.len().to_string()).await,
         StoreEvent::GroupsDeleted(tx, ids) => note(tx, "deleted", ids.len().to_string()).await,
+        StoreEvent::GroupsMerged(tx, ids) => note(tx, "merged", ids.len().to_string()).await,
         _ => Ok(()),
     }
 }
@@ -54,7 +55,9 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
         StoreEvent::ReportDeleted(tx, report, variant) => {
             note(tx, "report deleted", format!("{} {variant}", report.0[0])).await
         }
-        StoreEvent::GroupsChanged(..) | StoreEvent::GroupsDeleted(..) => Ok(()),
+        StoreEvent::GroupsChanged(..) | StoreEvent::GroupsDeleted(..) | StoreEvent::GroupsMerged(..) => {
+            Ok(())
+        }
     }
 }
 

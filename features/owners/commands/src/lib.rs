@@ -198,6 +198,9 @@ async fn show_owners(arguments: &Show) -> Outcome {
     let share =
         shares["share_without_owner"].as_f64().map(|share| format!(" ({share} %)")).unwrap_or_default();
     say!("{} of {} crashes without an owner{share}", shares["without_owner"], shares["crashes"]);
+    if shares["failing_groups"].as_u64().is_some_and(|groups| groups > 0) {
+        say!("{} groups whose report cannot be read", shares["failing_groups"]);
+    }
     for file in found["files"].as_array().into_iter().flatten() {
         let version =
             file["version"].as_str().filter(|version| !version.is_empty()).unwrap_or("all versions");
@@ -227,6 +230,9 @@ async fn show_group(arguments: &Group) -> Outcome {
         if let Some(text) = why[member].as_str() {
             say!("{label:<16} {text}");
         }
+    }
+    if let Some(failures) = found["failures"].as_u64() {
+        say!("{:<16} {failures} looks in a row have failed: its report cannot be read", "failed");
     }
     for line in why["lines"].as_array().into_iter().flatten() {
         say!("{:<16} {}: {}", "line", line["line"], item_text(line, "pattern"));

@@ -15,6 +15,13 @@ pub(crate) const MAX_LINES: usize = 100_000;
 pub(crate) const MAX_HEADINGS: usize = 1_000;
 /// The most bytes of a line. The rest of a longer one is never read.
 const MAX_LINE_BYTES: usize = 8_192;
+/// The most bytes of a pattern: no path in a repository is that long.
+pub(crate) const MAX_PATTERN_BYTES: usize = 1_024;
+/// The most wildcards, with the characters beside them, in the patterns of a file: they are the work that a path takes.
+pub(crate) const MAX_WILD_TOKENS: usize = 500_000;
+/// The most problems that are kept of a file, and the most characters of the text of one.
+const MAX_PROBLEMS: usize = 50;
+const MAX_PROBLEM_CHARS: usize = 300;
 /// The most bytes of an owner.
 const MAX_OWNER_BYTES: usize = 255;
 
@@ -42,6 +49,11 @@ pub enum OwnersFileError {
         "the file has more than {MAX_LINES} lines, {MAX_RULES} with a pattern, or {MAX_HEADINGS} headings of sections"
     )]
     TooManyLines,
+    /// Its patterns have too many wildcards.
+    #[error(
+        "the names with wildcards in the patterns have more than {MAX_WILD_TOKENS} characters together: write folders without * where you can"
+    )]
+    TooManyWildcards,
 }
 
 /// A line that is skipped or that is not read as it was meant.
@@ -74,8 +86,28 @@ pub struct DecidingLine {
 pub struct OwnersFile {
     /// The sections. A file of GitHub has one without a name.
     pub(crate) sections: Vec<OwnersSection>,
-    /// Lines that are skipped, in their order.
-    pub problems: Vec<OwnersLineProblem>,
+    /// Lines that are skipped.
+    pub problems: OwnersLineProblems,
+}
+
+/// The lines of a file that are skipped or not read as they were meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnersLineProblems {
+    /// How many problems there are.
+    pub count: u64,
+    /// The first of them, in the order of their lines, at most 50.
+    pub first: Vec<OwnersLineProblem>,
+}
+
+impl OwnersLineProblems {
+    /// Adds a problem of a line. Only the first ones keep their text: a file may have a million.
+    pub(crate) fn add(&mut self, line: u32, problem: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < MAX_PROBLEMS {
+            let problem = problem().chars().take(MAX_PROBLEM_CHARS).collect();
+            self.first.push(OwnersLineProblem { line, problem });
+        }
+    }
 }
 
 /// A section with its lines in their order.
@@ -101,6 +133,15 @@ impl OwnersFile {
     #[must_use]
     pub fn count_rules(&self) -> usize {
         self.sections.iter().map(|section| section.rules.len() + section.excluded.len()).sum()
+    }
+
+    /// Returns the number of tokens in names with wildcards.
+    pub(crate) fn count_wild_tokens(&self) -> usize {
+        let patterns = self
+            .sections
+            .iter()
+            .flat_map(|section| section.rules.iter().map(|rule| &rule.pattern).chain(&section.excluded));
+        patterns.map(PathPattern::count_wild_tokens).sum()
     }
 
     /// Returns the last line of each section that matches a path of the repository.
@@ -129,22 +170,22 @@ impl OwnerRule {
     }
 }
 
-/// Returns the lines of a text with their numbers, without those that are empty, comments or too long.
-pub(crate) fn list_lines<'t>(text: &'t str, problems: &mut Vec<OwnersLineProblem>) -> Vec<(u32, &'t str)> {
-    let mut lines = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim_matches([' ', '\t', '\r']);
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
+/// Returns the lines of a text with their numbers, without those that are empty or comments. A line that is too long is an error.
+pub(crate) fn list_lines(text: &str) -> impl Iterator<Item = (u32, Result<&str, String>)> {
+    let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim_matches([' ', '\t', '\r'])));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(number, line)| {
         if line.len() > MAX_LINE_BYTES {
-            let problem = format!("the line has more than {MAX_LINE_BYTES} bytes; it is skipped");
-            problems.push(OwnersLineProblem { line: number, problem });
-            continue;
+            return (number, Err(format!("the line has more than {MAX_LINE_BYTES} bytes; it is skipped")));
         }
-        lines.push((number, line));
-    }
-    lines
+        if split_pattern(line).0.len() > MAX_PATTERN_BYTES {
+            return (
+                number,
+                Err(format!("the pattern has more than {MAX_PATTERN_BYTES} bytes; it is skipped")),
+            );
+        }
+        (number, Ok(line))
+    })
 }
 
 /// Splits a line at the first white space that is not escaped with a backslash: its pattern, and the rest.

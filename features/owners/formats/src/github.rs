@@ -3,8 +3,7 @@
 //! Source: "About code owners" in GitHub's documentation.
 
 use crate::file::{
-    OwnerRule, OwnersFile, OwnersLineProblem, OwnersSection, is_account_path, is_mail_address, list_lines,
-    split_pattern,
+    OwnerRule, OwnersFile, OwnersSection, is_account_path, is_mail_address, list_lines, split_pattern,
 };
 use crate::pattern::{PathPattern, PatternSegment, WildToken};
 use crate::resolve::MAX_OWNERS;
@@ -12,13 +11,12 @@ use crate::resolve::MAX_OWNERS;
 pub(crate) fn parse_text(text: &str) -> OwnersFile {
     let mut file = OwnersFile::default();
     let mut section = OwnersSection::default();
-    for (number, line) in list_lines(text, &mut file.problems) {
-        match parse_line(number, line) {
+    for (number, line) in list_lines(text) {
+        let parse =
+            |line| parse_line(number, line).map_err(|problem| format!("{problem}; GitHub skips the line"));
+        match line.and_then(parse) {
             Ok(rule) => section.rules.push(rule),
-            Err(problem) => {
-                let problem = format!("{problem}; GitHub skips the line");
-                file.problems.push(OwnersLineProblem { line: number, problem });
-            }
+            Err(problem) => file.problems.add(number, || problem),
         }
     }
     file.sections.push(section);

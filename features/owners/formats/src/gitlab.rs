@@ -4,7 +4,7 @@
 //! documentation, syntax and error handling.
 
 use crate::file::{
-    OwnerRule, OwnersFile, OwnersLineProblem, OwnersSection, is_account_path, is_mail_address, list_lines,
+    OwnerRule, OwnersFile, OwnersLineProblems, OwnersSection, is_account_path, is_mail_address, list_lines,
     split_pattern,
 };
 use crate::pattern::{CharClass, PathPattern, PatternSegment, WildToken};
@@ -19,10 +19,17 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
     // Lines before the first heading.
     file.sections.push(OwnersSection::default());
     let (mut current, mut defaults) = (0, Vec::new());
-    for (number, line) in list_lines(text, &mut file.problems) {
-        let mut report = |problem: String| file.problems.push(OwnersLineProblem { line: number, problem });
+    for (number, line) in list_lines(text) {
+        let line = match line {
+            Ok(line) => line,
+            Err(problem) => {
+                file.problems.add(number, || problem);
+                continue;
+            }
+        };
+        let problems = &mut file.problems;
         if let Some(heading) = read_heading(line) {
-            defaults = read_owners(heading.rest, &mut report);
+            defaults = read_owners(heading.rest, number, problems);
             current = find_section(&mut file.sections, heading.name);
             continue;
         }
@@ -30,26 +37,28 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
         if let Some(excluded) = line.strip_prefix('!') {
             match build_pattern(split_pattern(excluded).0) {
                 Some(pattern) => section.excluded.push(pattern),
-                None => report("the class of characters has no end; the line matches nothing".to_owned()),
+                None => problems.add(number, || {
+                    "the class of characters has no end; the line matches nothing".to_owned()
+                }),
             }
             continue;
         }
         let (text, rest) = split_pattern(line);
-        let mut owners = read_owners(rest, &mut report);
+        let mut owners = read_owners(rest, number, problems);
         if owners.is_empty() {
             owners.clone_from(&defaults);
         }
         let Some(pattern) = build_pattern(text) else {
-            report(
+            problems.add(number, || {
                 "a heading of a section or a class of characters has no end; the line matches nothing"
-                    .to_owned(),
-            );
+                    .to_owned()
+            });
             continue;
         };
         if owners.is_empty() {
-            report(
-                "the line names no owner, and its section has none; what it matches has no owner".to_owned(),
-            );
+            problems.add(number, || {
+                "the line names no owner, and its section has none; what it matches has no owner".to_owned()
+            });
         }
         section.rules.push(OwnerRule { line: number, text: text.to_owned(), pattern, owners });
     }
@@ -90,7 +99,7 @@ fn find_section(sections: &mut Vec<OwnersSection>, name: &str) -> usize {
 }
 
 /// Reads owners. A word that is none is left out, and the others count.
-fn read_owners(text: &str, report: &mut impl FnMut(String)) -> Vec<String> {
+fn read_owners(text: &str, line: u32, problems: &mut OwnersLineProblems) -> Vec<String> {
     let mut owners: Vec<String> = Vec::new();
     for word in text.split([' ', '\t']).filter(|word| !word.is_empty()) {
         let is_owner = match word.strip_prefix('@') {
@@ -98,7 +107,8 @@ fn read_owners(text: &str, report: &mut impl FnMut(String)) -> Vec<String> {
             None => is_mail_address(word),
         };
         if !is_owner {
-            report(format!("{word:?} is no user, group, role or mail address; GitLab ignores it"));
+            problems
+                .add(line, || format!("{word:?} is no user, group, role or mail address; GitLab ignores it"));
         } else if owners.len() < MAX_OWNERS && !owners.iter().any(|known| known == word) {
             owners.push(word.to_owned());
         }
@@ -109,6 +119,13 @@ fn read_owners(text: &str, report: &mut impl FnMut(String)) -> Vec<String> {
 /// Builds a pattern; `None` if it has a class of characters without an end, which matches nothing.
 pub(crate) fn build_pattern(text: &str) -> Option<PathPattern> {
     let text = if text.starts_with("\\#") { text.trim_start_matches('\\') } else { text };
+    // A slash alone is the folder of the repository, with all that is below.
+    if !text.is_empty() && text.bytes().all(|byte| byte == b'/') {
+        return Some(PathPattern(vec![
+            PatternSegment::AnyDepth,
+            PatternSegment::Wild(vec![WildToken::AnyChars]),
+        ]));
+    }
     // Without a slash at the begin, at any depth.
     let is_rooted = text.starts_with('/');
     let mut parts: Vec<&str> = text.strip_prefix('/').unwrap_or(text).split('/').collect();

@@ -15,6 +15,7 @@ mod resolve;
 
 pub use file::{
     DecidingLine, MAX_OWNERS_BYTES, OwnersDialect, OwnersFile, OwnersFileError, OwnersLineProblem,
+    OwnersLineProblems,
 };
 pub use paths::{MAX_PATH_BYTES, PathRewrite, PathRewriteError, check_rewrites};
 pub use resolve::{MAX_OWNERS, OwnerOutcome, ResolvedOwner, resolve_owner};

@@ -1,7 +1,8 @@
 //! Reads a file of owners from its bytes.
 
 use crate::file::{
-    MAX_HEADINGS, MAX_LINES, MAX_OWNERS_BYTES, MAX_RULES, OwnersDialect, OwnersFile, OwnersFileError,
+    MAX_HEADINGS, MAX_LINES, MAX_OWNERS_BYTES, MAX_RULES, MAX_WILD_TOKENS, OwnersDialect, OwnersFile,
+    OwnersFileError,
 };
 use crate::{github, gitlab};
 
@@ -24,14 +25,16 @@ impl OwnersFile {
         if text.lines().count() > MAX_LINES || text.lines().filter(is_heading).count() > MAX_HEADINGS {
             return Err(OwnersFileError::TooManyLines);
         }
-        let mut file = match dialect {
+        let file = match dialect {
             OwnersDialect::GitHub => github::parse_text(text),
             OwnersDialect::GitLab => gitlab::parse_text(text),
         };
         if file.count_rules() > MAX_RULES {
             return Err(OwnersFileError::TooManyLines);
         }
-        file.problems.sort_by_key(|problem| problem.line);
+        if file.count_wild_tokens() > MAX_WILD_TOKENS {
+            return Err(OwnersFileError::TooManyWildcards);
+        }
         Ok(file)
     }
 }

@@ -54,12 +54,11 @@ pub fn check_rewrites(rewrites: &[PathRewrite]) -> Result<(), PathRewriteError> 
                 return Err(PathRewriteError::InvalidPath(path.chars().take(100).collect()));
             }
         }
-        if normalize_path(&rewrite.to).is_none_or(|to| to.is_absolute) {
+        let to = normalize_path(&rewrite.to);
+        if to.is_absolute || to.leads_out() {
             return Err(PathRewriteError::OutsideRepository(rewrite.to.clone()));
         }
-        let Some(from) = normalize_path(&rewrite.from) else {
-            return Err(PathRewriteError::InvalidPath(rewrite.from.clone()));
-        };
+        let from = normalize_path(&rewrite.from);
         if folders.contains(&from) {
             return Err(PathRewriteError::Repeated(rewrite.from.clone()));
         }
@@ -75,8 +74,15 @@ pub(crate) struct NormalPath {
     pub(crate) parts: Vec<String>,
 }
 
-/// Normalizes a path. Returns `None` for a relative path that leads out of its folder.
-pub(crate) fn normalize_path(path: &str) -> Option<NormalPath> {
+impl NormalPath {
+    /// Returns true for a relative path that leads out of its folder.
+    pub(crate) fn leads_out(&self) -> bool {
+        self.parts.first().is_some_and(|part| part == "..")
+    }
+}
+
+/// Normalizes a path. One that leads out of its folder begins with `..`, as sources of source maps do.
+pub(crate) fn normalize_path(path: &str) -> NormalPath {
     let (scheme, path) = match path.split_once("://") {
         Some((scheme, rest)) => (scheme, rest),
         None => ("", path),
@@ -97,24 +103,26 @@ pub(crate) fn normalize_path(path: &str) -> Option<NormalPath> {
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.pop().is_some() || is_absolute => {}
-            ".." => return None,
+            ".." if parts.last().is_some_and(|last| last != "..") => drop(parts.pop()),
+            ".." if is_absolute => {}
             part => parts.push(part.to_owned()),
         }
     }
-    Some(NormalPath { is_absolute, parts })
+    NormalPath { is_absolute, parts }
 }
 
-/// Returns the path in the repository and the rewrite that made it; `None` for an absolute path that no rewrite fits.
-/// The rewrite with the most folders counts. A relative path that none fits is one of the repository.
+/// Returns the path in the repository and the rewrite that made it; `None` for a path that no rewrite fits and that is absolute or
+/// leads out of its folder. The rewrite with the most folders counts. Another relative path is one of the repository.
 pub(crate) fn rewrite_path<'r>(
     path: &NormalPath,
     rewrites: &'r [PathRewrite],
 ) -> Option<(String, Option<&'r PathRewrite>)> {
     let mut best: Option<(usize, &PathRewrite)> = None;
     for rewrite in rewrites {
-        let Some(from) = normalize_path(&rewrite.from) else { continue };
-        let fits = from.is_absolute == path.is_absolute && path.parts.starts_with(&from.parts);
+        let from = normalize_path(&rewrite.from);
+        // Folders above the one that a path leads out to are not known.
+        let is_outside = path.parts.get(from.parts.len()).is_some_and(|part| part == "..");
+        let fits = !is_outside && from.is_absolute == path.is_absolute && path.parts.starts_with(&from.parts);
         // A folder is no file.
         if fits && from.parts.len() < path.parts.len() && best.is_none_or(|(most, _)| from.parts.len() > most)
         {
@@ -122,8 +130,8 @@ pub(crate) fn rewrite_path<'r>(
         }
     }
     let (skipped, to) = match best {
-        Some((skipped, rewrite)) => (skipped, normalize_path(&rewrite.to)?.parts),
-        None if path.is_absolute => return None,
+        Some((skipped, rewrite)) => (skipped, normalize_path(&rewrite.to).parts),
+        None if path.is_absolute || path.leads_out() => return None,
         None => (0, Vec::new()),
     };
     let parts: Vec<&str> = to.iter().chain(path.parts.iter().skip(skipped)).map(String::as_str).collect();

@@ -51,6 +51,15 @@ impl PathPattern {
         )
     }
 
+    /// Returns the number of tokens in segments with wildcards.
+    pub fn count_wild_tokens(&self) -> usize {
+        let tokens = self.0.iter().map(|segment| match segment {
+            PatternSegment::Wild(tokens) => tokens.len(),
+            PatternSegment::AnyDepth | PatternSegment::Text(_) => 0,
+        });
+        tokens.sum()
+    }
+
     /// Returns true if a segment of the pattern is this text.
     pub fn has_segment(&self, text: &str) -> bool {
         self.0.iter().any(|segment| matches!(segment, PatternSegment::Text(own) if **own == *text))

@@ -8,6 +8,8 @@ use unslide_model::words;
 pub const MAX_OWNERS: usize = 20;
 /// The most lines of an answer.
 const MAX_LINES: usize = 20;
+/// The most bytes of the path of a source file: longer ones have no owner.
+const MAX_SOURCE_BYTES: usize = 4_096;
 /// Folders with the code of others. Only a line that names the folder decides for what is in it.
 const DEPENDENCY_FOLDERS: [&str; 6] =
     ["Pods", "Carthage", "SourcePackages", "checkouts", "node_modules", ".build"];
@@ -33,8 +35,10 @@ words! {
         NoSource = "no_source",
         /// There is no file of owners.
         NoFile = "no_file",
-        /// The group has no report that can be read.
+        /// The group has no stored report.
         NoReport = "no_report",
+        /// The report of the group cannot be read.
+        Unreadable = "unreadable",
     }
 }
 
@@ -68,10 +72,13 @@ pub fn resolve_owner(file: &OwnersFile, rewrites: &[PathRewrite], path: &str) ->
     if path.is_empty() {
         return without(OwnerOutcome::NoSource);
     }
+    if path.len() > MAX_SOURCE_BYTES {
+        return without(OwnerOutcome::Unmapped);
+    }
     if path.starts_with('<') || path.contains("@__swiftmacro_") {
         return without(OwnerOutcome::Generated);
     }
-    let Some(normal) = normalize_path(path) else { return without(OwnerOutcome::Unmapped) };
+    let normal = normalize_path(path);
     let is_generated = normal.parts.iter().any(|part| GENERATED_FOLDERS.contains(&part.as_str()));
     let is_dependency = normal.parts.iter().any(|part| DEPENDENCY_FOLDERS.contains(&part.as_str()));
     let Some((repository_path, rewrite)) = rewrite_path(&normal, rewrites) else {

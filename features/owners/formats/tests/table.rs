@@ -11,13 +11,14 @@ struct Block {
     cases: &'static str,
 }
 
-const REWRITES: [(&str, &str); 6] = [
+const REWRITES: [(&str, &str); 7] = [
     ("/Users/ci/build/shop/", ""),
     ("/Users/ci/build/shop/Vendored/Pay", "vendor/pay"),
     ("/Volumes/workspace/repository", ""),
     ("/opt/mono/apps/shop/", "apps/shop/"),
     ("C:\\agent\\work\\1\\s", ""),
     ("/proc/self/cwd", ""),
+    ("../../", "web"),
 ];
 
 const GITHUB: Block = Block {
@@ -174,6 +175,11 @@ webpack://shop/apps/App.vue?3f2a => @example/apps
 app:///Sources/Pay/pay.js => @example/pay docs@example.com
 file:///Users/ci/build/shop/Sources/Cart/a.js => @example/cart
 webpack://shop/../outside.js => (unmapped)
+../../Legacy/a.c => @example/legacy
+../../../Legacy/a.c => (unmapped)
+a/../../../apps/a.c => @example/apps
+../.. => (unmapped)
+webpack://shop/../../apps/a.js => @example/apps
 ",
 };
 
@@ -347,6 +353,23 @@ iOS/a.swift => (unmatched)
 ",
 };
 
+const GITLAB_ROOT: Block = Block {
+    dialect: OwnersDialect::GitLab,
+    file: "\
+/               @example/all
+/*              @example/top
+//              @example/all
+[Docs]
+/docs           @example/docs
+!/
+",
+    cases: "\
+a/b/c.swift => @example/all
+top.swift => @example/all
+docs => @example/all
+",
+};
+
 fn check(block: &Block) -> usize {
     let rewrites: Vec<PathRewrite> = REWRITES
         .iter()
@@ -370,7 +393,7 @@ fn check(block: &Block) -> usize {
 
 #[test]
 fn two_hundred_paths_have_their_owner_or_none() {
-    let blocks = [GITHUB, GITHUB_WITHOUT_DEFAULT, GITHUB_EMPTY, GITLAB, GITLAB_SECTIONS];
+    let blocks = [GITHUB, GITHUB_WITHOUT_DEFAULT, GITHUB_EMPTY, GITLAB, GITLAB_SECTIONS, GITLAB_ROOT];
     let cases: usize = blocks.iter().map(check).sum();
     assert!(cases >= 200, "{cases}");
 }
@@ -379,7 +402,7 @@ fn two_hundred_paths_have_their_owner_or_none() {
 fn invalid_lines_are_reported_with_their_number() {
     let lines = |block: &Block| -> Vec<u32> {
         let file = OwnersFile::parse(block.file.as_bytes(), block.dialect).unwrap();
-        file.problems.iter().map(|problem| problem.line).collect()
+        file.problems.first.iter().map(|problem| problem.line).collect()
     };
     // Negation, a class, an escaped #, three asterisks, and a word that is no owner.
     assert_eq!(lines(&GITHUB), [16, 17, 18, 19, 20]);
@@ -405,4 +428,28 @@ fn a_file_that_is_too_large_or_no_text_is_refused() {
     }
     assert_eq!(parse(&[b"\xef\xbb\xbf/a @a\n".as_slice(), &vec![b'#'; 2_000_000]].concat()), Ok(1));
     assert_eq!(parse(format!("/a @a\n/{} @b\n", "b".repeat(9_000)).as_bytes()), Ok(1));
+}
+
+#[test]
+fn the_work_for_a_path_and_the_texts_about_lines_are_bounded() {
+    let parse = |text: &str, dialect| OwnersFile::parse(text.as_bytes(), dialect);
+    // Each of these lines alone is one that may be written; all together would take seconds for each path.
+    let wild = format!("/{} @a\n", "*a".repeat(500));
+    let refused = parse(&wild.repeat(600), OwnersDialect::GitHub).unwrap_err().to_string();
+    assert!(refused.contains("more than 500000 characters together"), "{refused}");
+    let usual = "/Sources/*/View*.swift @a\n".repeat(40_000);
+    assert_eq!(parse(&usual, OwnersDialect::GitHub).unwrap().count_rules(), 40_000);
+    let long = format!("/{} @a\n", "b".repeat(1_024));
+    for dialect in [OwnersDialect::GitHub, OwnersDialect::GitLab] {
+        let file = parse(&long, dialect).unwrap();
+        assert_eq!((file.count_rules(), file.problems.count), (0, 1));
+        assert!(file.problems.first[0].problem.contains("more than 1024 bytes"));
+    }
+    // A line of many words that are no owners, and many of them.
+    let words = format!("a {}\n", "\u{1}".repeat(4_000) + &" x".repeat(1_000)).repeat(100);
+    let file = parse(&words, OwnersDialect::GitLab).unwrap();
+    assert_eq!((file.problems.count, file.problems.first.len()), (100_200, 50));
+    assert!(file.problems.first.iter().all(|one| one.problem.chars().count() <= 300));
+    let deep = format!("{}x.swift", "a/".repeat(2_100));
+    assert_eq!(resolve_owner(&file, &[], &deep).outcome.as_str(), "unmapped");
 }

@@ -6,9 +6,10 @@
 mod batch;
 mod cause;
 
-use batch::LookBatch;
+use batch::{LookBatch, UnfinishedLook};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use unslide_api::feature::operation::Problem;
 use unslide_api::feature::tenant_turns::TenantWork;
 use unslide_api::feature::{OutcomeCounts, Symbolication};
@@ -20,8 +21,9 @@ use crate::store;
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Groups that are claimed together.
 const BATCH_LIMIT: u16 = 50;
-/// Batches of one tenant before others have their turn.
-const BATCHES_LIMIT: usize = 4;
+/// Batches of one tenant, and the time after which none is begun, before others have their turn.
+const BATCHES_LIMIT: usize = 20;
+const TURN_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Looks for the owners of groups of all tenants.
 pub struct OwnerSearch {
@@ -51,16 +53,18 @@ impl OwnerSearch {
         for one in due {
             let outcome = match batch.look_at(&one).await {
                 Ok(outcome) => outcome.as_str(),
-                Err(problem) => {
-                    tracing::info!(error = %problem, %tenant, group = %one.group, "a look for the owner of a group is repeated");
+                Err(UnfinishedLook::Old) => "old",
+                Err(UnfinishedLook::Failed(problem)) => {
                     let mut tx = storage.tenant(tenant).await?;
-                    store::record_failed_look(&mut tx, &one).await?;
+                    let is_given_up = store::record_failed_look(&mut tx, &one).await?;
                     tx.commit().await?;
-                    "failed"
+                    tracing::info!(error = %problem, %tenant, group = %one.group, is_given_up, "a look for the owner of a group failed");
+                    if is_given_up { "given_up" } else { "failed" }
                 }
             };
             self.outcomes.add(outcome, 1);
         }
+        batch.finish().await?;
         Ok(true)
     }
 }
@@ -74,7 +78,11 @@ impl TenantWork for OwnerSearch {
     }
 
     async fn take_turn(&self, tenant: &TenantId) {
+        let end = Instant::now() + TURN_TIME_LIMIT;
         for _ in 0..BATCHES_LIMIT {
+            if Instant::now() > end {
+                break;
+            }
             match self.look_at_batch(tenant).await {
                 Ok(true) => {}
                 Ok(false) => break,

@@ -23,15 +23,20 @@ pub struct GroupOwners {
     #[schema(value_type = Uuid)]
     pub group: GroupId,
     /// `owned`; `cleared` (a line matches that names no owner), `unmatched`, `dependency` (code of others), `generated`,
-    /// `unmapped` (an absolute path that no rewrite fits), `no_source` (the cause has no source file), `no_file`, `no_report`;
-    /// or `waiting` before the first look, also for an app without owners.
+    /// `unmapped` (an absolute path that no rewrite fits), `no_source` (the cause has no source file), `no_file`, `no_report`, `unreadable`
+    /// (its report cannot be read); or `waiting` before the first look, also for an app without owners.
     #[schema(example = "owned")]
     pub outcome: &'static str,
     /// The owners, as the file has them.
     #[schema(max_items = 20, example = json!(["@example/cart"]))]
     pub owners: Vec<String>,
-    /// True if something has changed since: the next look begins within seconds.
+    /// True if something has changed since: the next look begins within seconds, or after a pause if the last one failed.
     pub is_due: bool,
+    /// Looks in a row that failed; absent if the last one did not. After 13 of them a change of its reports or of the file of owners
+    /// begins again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub failures: Option<u32>,
     /// The report that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Uuid>)]
@@ -50,7 +55,7 @@ problems!(Failures: InvalidParameter, NotFound);
 ///
 /// The owner of a group is the owner of the source file of its culprit: the function that grouping names as the cause, also if
 /// it is inlined. It is read from the report that represents the group, when the group is new, and again when its file of owners
-/// or the path rewrites change or symbols come late.
+/// or the path rewrites change, symbols come late, or it is merged or split.
 #[utoipa::path(get, path = "/v1/groups/{id}/owners", tag = "owners", operation_id = "get_group_owners",
     params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
     responses((status = 200, description = "The owners.", body = GroupOwners), Failures),
@@ -69,6 +74,7 @@ pub async fn get_group_owners(
             outcome: found.outcome.map_or(WAITING, |outcome| outcome.as_str()),
             owners: found.owners,
             is_due: found.is_due,
+            failures: Some(found.failures).filter(|failures| *failures > 0),
             report: found.report,
             looked_at: found.looked_at,
             explanation: found.outcome.map(|_| found.explanation),
@@ -78,6 +84,7 @@ pub async fn get_group_owners(
             outcome: WAITING,
             owners: Vec::new(),
             is_due: false,
+            failures: None,
             report: None,
             looked_at: None,
             explanation: None,

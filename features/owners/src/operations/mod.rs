@@ -6,6 +6,7 @@ pub mod group;
 pub mod paths;
 pub mod upload;
 
+use crate::store::APPS_LIMIT;
 use axum::middleware::from_fn;
 use unslide_api::feature::Api;
 use unslide_api::feature::lift_time_bound;
@@ -24,6 +25,14 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(paths::set_owner_paths))
         .routes(routes!(delete::delete_owners))
         .routes(routes!(group::get_group_owners))
+}
+
+/// Refuses one app too many.
+fn refuse_app(app: &str) -> Problem {
+    let detail = format!(
+        "{app}: {APPS_LIMIT} apps of the tenant have owners, which is the limit; name one of them, or ask the operator"
+    );
+    Problem::new(Kind::LimitReached, detail)
 }
 
 /// Returns the app that a request names, or the only one of its key.

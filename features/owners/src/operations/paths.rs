@@ -1,6 +1,6 @@
 //! `PUT /v1/owners/paths`: which paths of the repository paths of build machines are.
 
-use super::require_app;
+use super::{refuse_app, require_app};
 use crate::store;
 use axum::Json;
 use axum::extract::State;
@@ -26,7 +26,7 @@ pub struct OwnerPaths {
     pub paths: Vec<PathRewrite>,
 }
 
-problems!(Failures: InvalidBody, InvalidParameter, IncompleteBody, BodyTimeout, TooLarge);
+problems!(Failures: InvalidBody, InvalidParameter, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
 /// Set the path rewrites of an app
 ///
@@ -46,7 +46,9 @@ pub async fn set_owner_paths(
     check_rewrites(&body.paths)
         .map_err(|error| Problem::new(Kind::InvalidBody, format!("paths: {error}")))?;
     let mut tx = storage.tenant(access.tenant()).await?;
-    store::set_paths(&mut tx, &app, &body.paths).await?;
+    if !store::set_paths(&mut tx, &app, &body.paths).await? {
+        return Err(refuse_app(&app));
+    }
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"paths": body.paths.len()});
     audit::append_entry(&mut tx, &actor, "owners.paths", &app, &detail).await?;

@@ -1,6 +1,6 @@
 //! `POST /v1/owners`: a file of owners.
 
-use super::{NAME_BYTES, require_app};
+use super::{NAME_BYTES, refuse_app, require_app};
 use crate::store::{self, NewOwnersFile, StoredOwnersFile};
 use axum::Json;
 use axum::body::Body;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use unslide_api::feature::Storage;
 use unslide_api::feature::intake::read_body;
 use unslide_api::feature::operation::{Access, Kind, Problem, Query, Reservation, check_texts, problems};
-use unslide_api::feature::upload::{Chunks, SymbolsWrite};
+use unslide_api::feature::upload::{Chunks, SymbolsWrite, UploadQuota, check_symbol_quota};
 use unslide_owners_formats::{MAX_OWNERS_BYTES, OwnersDialect, OwnersFile};
-use unslide_store::audit;
+use unslide_store::{audit, usage};
 use utoipa::IntoParams;
 
 /// The app and the version of a file.
@@ -33,11 +33,11 @@ pub struct OwnersUploadQuery {
     pub dialect: Option<String>,
 }
 
-problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge);
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, LimitReached, SymbolQuota);
 
 /// Upload a CODEOWNERS file
 ///
-/// It replaces the file of the same app and version. A file has at most 3 MB and 50,000 lines with a pattern. Lines that are
+/// It replaces the file of the same app and version; the same bytes again change nothing. It counts against `symbol_bytes`. A file has at most 3 MB and 50,000 lines with a pattern. Lines that are
 /// invalid are skipped, as GitHub and GitLab skip them, and listed in the answer with their numbers. The owners of the app's
 /// groups are then looked for again, which takes some seconds or minutes. An app keeps the files of its 30 newest versions.
 #[utoipa::path(post, path = "/v1/owners", tag = "owners", operation_id = "upload_owners",
@@ -86,7 +86,17 @@ pub async fn upload_owners(
     })
     .await?;
     let mut tx = storage.tenant(access.tenant()).await?;
-    let stored = store::store_file(&mut tx, &new).await?;
+    let used = usage::hold_symbols(&mut tx).await?;
+    let replaced = match store::find_same_version(&mut tx, &new).await? {
+        Some((stored, true)) => return Ok(Json(stored)),
+        Some((replaced, false)) => replaced.size,
+        None => 0,
+    };
+    if let Some(limit) = UploadQuota::from_access(capacity, &access).symbol_bytes {
+        let added = (new.content.len() as u64).saturating_sub(replaced);
+        check_symbol_quota(capacity, used, added, limit)?;
+    }
+    let stored = store::store_file(&mut tx, &new).await?.ok_or_else(|| refuse_app(&new.app))?;
     let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"app": stored.app, "version": stored.version, "rules": stored.rules});
     audit::append_entry(&mut tx, &actor, "owners.upload", &stored.id.to_string(), &detail).await?;

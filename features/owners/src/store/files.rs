@@ -4,7 +4,7 @@ use super::apps::begin_epoch;
 use serde::Serialize;
 use serde_json::Value;
 use time::OffsetDateTime;
-use unslide_owners_formats::OwnersLineProblem;
+use unslide_owners_formats::{OwnersLineProblem, OwnersLineProblems};
 use unslide_store::sql::{from_row, to_row};
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
@@ -16,8 +16,6 @@ unslide_store::ids! {
 
 /// The most files of an app. The oldest one of a version goes when another is uploaded.
 const FILES_LIMIT: i64 = 30;
-/// The most problems that are kept of a file.
-const PROBLEMS_LIMIT: usize = 50;
 
 /// A file to be stored.
 #[derive(Clone, Debug)]
@@ -28,7 +26,7 @@ pub struct NewOwnersFile {
     pub dialect: String,
     pub content: String,
     pub rules: u64,
-    pub problems: Vec<OwnersLineProblem>,
+    pub problems: OwnersLineProblems,
 }
 
 /// A file of owners, without its text.
@@ -54,6 +52,8 @@ pub struct StoredOwnersFile {
     /// The first of these lines.
     #[schema(max_items = 50)]
     pub first_problems: Vec<OwnersLineProblem>,
+    /// Its bytes, which count against `symbol_bytes`.
+    pub size: u64,
     /// When it was uploaded (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub uploaded_at: OffsetDateTime,
@@ -63,11 +63,33 @@ fn read_problems(stored: Value) -> Vec<OwnersLineProblem> {
     serde_json::from_value(stored).unwrap_or_default()
 }
 
-/// Stores a file in place of the one of its version, and makes the groups of the app due.
-pub async fn store_file(tx: &mut TenantTx, new: &NewOwnersFile) -> Result<StoredOwnersFile> {
-    begin_epoch(tx, &new.app).await?;
-    let first: Vec<_> = new.problems.iter().take(PROBLEMS_LIMIT).cloned().collect();
-    let first_problems = serde_json::to_value(&first).unwrap_or_default();
+/// Returns the stored file of an app and a version, and whether it is this one byte for byte.
+pub async fn find_same_version(
+    tx: &mut TenantTx,
+    new: &NewOwnersFile,
+) -> Result<Option<(StoredOwnersFile, bool)>> {
+    let stored = list_files(tx, &new.app).await?.into_iter().find(|file| file.version == new.version);
+    let Some(stored) = stored else { return Ok(None) };
+    let (connection, tenant, _) = tx.parts();
+    let is_same = sqlx::query_scalar!(
+        r#"SELECT content = $3 AS "same!" FROM owner_files WHERE tenant = $1 AND id = $2"#,
+        tenant,
+        stored.id as OwnersFileId,
+        new.content
+    )
+    .fetch_optional(connection)
+    .await?;
+    let is_same = is_same == Some(true) && stored.dialect == new.dialect;
+    Ok(Some((stored, is_same)))
+}
+
+/// Stores a file in place of the one of its version, and makes the groups of the app due. Returns None if the tenant has too many
+/// apps with owners.
+pub async fn store_file(tx: &mut TenantTx, new: &NewOwnersFile) -> Result<Option<StoredOwnersFile>> {
+    if !begin_epoch(tx, &new.app).await? {
+        return Ok(None);
+    }
+    let first_problems = serde_json::to_value(&new.problems.first).unwrap_or_default();
     let (connection, tenant, now) = tx.parts();
     // A new id, so that what was read from the file before is known to be old.
     let id = sqlx::query_scalar!(
@@ -82,7 +104,7 @@ pub async fn store_file(tx: &mut TenantTx, new: &NewOwnersFile) -> Result<Stored
         new.dialect,
         new.content,
         to_row(new.rules),
-        to_row(new.problems.len() as u64),
+        to_row(new.problems.count),
         first_problems,
         now
     )
@@ -98,23 +120,24 @@ pub async fn store_file(tx: &mut TenantTx, new: &NewOwnersFile) -> Result<Stored
     )
     .execute(connection)
     .await?;
-    Ok(StoredOwnersFile {
+    Ok(Some(StoredOwnersFile {
         id,
         app: new.app.clone(),
         version: new.version.clone(),
         dialect: new.dialect.clone(),
         rules: new.rules,
-        problems: new.problems.len() as u64,
-        first_problems: first,
+        problems: new.problems.count,
+        first_problems: new.problems.first.clone(),
+        size: new.content.len() as u64,
         uploaded_at: now,
-    })
+    }))
 }
 
 /// Lists the files of an app, that of all versions first, then the newest.
 pub async fn list_files(tx: &mut TenantTx, app: &str) -> Result<Vec<StoredOwnersFile>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT id AS "id: OwnersFileId", app, version, dialect, rules, problems, first_problems, uploaded_at
+        r#"SELECT id AS "id: OwnersFileId", app, version, dialect, rules, problems, first_problems, size, uploaded_at
            FROM owner_files WHERE tenant = $1 AND app = $2 ORDER BY version <> '', uploaded_at DESC, id"#,
         tenant,
         app
@@ -131,6 +154,7 @@ pub async fn list_files(tx: &mut TenantTx, app: &str) -> Result<Vec<StoredOwners
             rules: from_row(row.rules),
             problems: from_row(row.problems),
             first_problems: read_problems(row.first_problems),
+            size: from_row(row.size),
             uploaded_at: row.uploaded_at,
         })
         .collect())

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct OwnerExplanation {
-    /// The version of the app in the report.
+    /// The newest version of the app in the reports of the group, as far as it was known at the look.
     #[schema(example = "4.2.0")]
     pub version: String,
     /// The frame with the culprit in the backtrace that decides the group, 0 for the innermost.
@@ -47,15 +47,31 @@ pub struct OwnerExplanation {
     pub lines: Vec<DecidingLine>,
 }
 
-/// A finished look at a group.
+impl OwnerExplanation {
+    /// Returns what was read from the report, without what the file of owners says about it.
+    #[must_use]
+    pub fn keep_cause(&self) -> OwnerExplanation {
+        OwnerExplanation {
+            version: self.version.clone(),
+            frame: self.frame,
+            function: self.function.clone(),
+            path: self.path.clone(),
+            ..OwnerExplanation::default()
+        }
+    }
+}
+
+/// The result of a look at a group, with what it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundOwner {
+pub struct OwnerLook {
     pub outcome: OwnerOutcome,
     pub owners: Vec<String>,
     pub explanation: OwnerExplanation,
     pub file: Option<OwnersFileId>,
     /// The report with its variant and revision.
     pub report: Option<(ReportId, u32, u32)>,
+    /// The culprit of the group when the report was read.
+    pub culprit: String,
 }
 
 /// The owner of a group as stored.
@@ -69,13 +85,15 @@ pub struct GroupOwner {
     pub looked_at: Option<OffsetDateTime>,
     /// True if the next look is due.
     pub is_due: bool,
+    /// Looks in a row that failed.
+    pub failures: u32,
 }
 
 /// Returns the owner of a group; `None` if its app has no owners.
 pub async fn get_group_owner(tx: &mut TenantTx, group: GroupId) -> Result<Option<GroupOwner>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
-        r#"SELECT outcome, owners, explanation, report_id, looked_at, needed > done AS "is_due!"
+        r#"SELECT outcome, owners, explanation, report_id, looked_at, needed > done AS "is_due!", failures
            FROM group_owners WHERE tenant = $1 AND group_id = $2"#,
         tenant,
         group as GroupId
@@ -89,6 +107,7 @@ pub async fn get_group_owner(tx: &mut TenantTx, group: GroupId) -> Result<Option
         report: row.report_id.map(|id| ReportId(*id.as_bytes())),
         looked_at: row.looked_at,
         is_due: row.is_due,
+        failures: row.failures.unsigned_abs(),
     }))
 }
 

@@ -3,9 +3,9 @@
 
 use super::apps::OwnersApp;
 use super::files::OwnersFileId;
-use super::groups::{FoundOwner, OwnerExplanation, read_explanation};
+use super::groups::{OwnerLook, read_explanation};
 use time::Duration;
-use unslide_model::TenantId;
+use unslide_model::{ReportId, TenantId};
 use unslide_owners_formats::OwnerOutcome;
 use unslide_store::groups::labels::set_labels;
 use unslide_store::sql::{TenantColumn, to_row32};
@@ -19,7 +19,9 @@ pub const NO_OWNER_LABEL: &str = "owner:none";
 const LOOK_LEASE: Duration = Duration::minutes(5);
 /// The pause after the first look that failed. It doubles up to the limit.
 const LOOK_RETRY_BACKOFF: Duration = Duration::seconds(30);
-const LOOK_RETRY_BACKOFF_LIMIT: Duration = Duration::hours(1);
+const LOOK_RETRY_BACKOFF_LIMIT: Duration = Duration::hours(6);
+/// Looks in a row that fail until the group is given up: 20 hours after the first. A change of its reports begins again.
+pub const LOOK_FAILURES_LIMIT: u32 = 13;
 /// Groups that one step makes due after a change of files.
 const SWEEP_LIMIT: i64 = 1_000;
 
@@ -30,9 +32,24 @@ pub struct DueGroup {
     pub app: String,
     /// The number of looks that were asked for so far: the look answers these.
     pub needed: i64,
-    pub failures: i32,
-    /// The result of the last look.
-    pub before: OwnerExplanation,
+    pub failures: u32,
+    /// True if a report is to be read, else what the last look has read still holds.
+    pub needs_report: bool,
+    /// The culprit of the group, and the version of its newest report.
+    pub culprit: String,
+    pub newest_version: String,
+    /// The last look, if one has ended.
+    pub before: Option<OwnerLook>,
+}
+
+impl OwnerLook {
+    /// Returns the labels of a group with this owner.
+    fn labels(&self) -> Vec<String> {
+        match self.outcome {
+            OwnerOutcome::Owned => self.owners.iter().map(|owner| format!("{LABEL_PREFIX}{owner}")).collect(),
+            _ => vec![NO_OWNER_LABEL.to_owned()],
+        }
+    }
 }
 
 /// Returns tenants with groups that are due, by name from the one after `after` on, so that each has its turn however much
@@ -52,7 +69,8 @@ pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let next = sqlx::query!(
         r#"SELECT app, epoch, swept_to AS "swept_to: GroupId",
-                  coalesce(fence < pg_snapshot_xmin(pg_current_snapshot()), false) AS "is_visible!", fence IS NULL AS "is_new!"
+                  coalesce(fence < pg_snapshot_xmin(pg_current_snapshot()), false) AS "is_visible!",
+                  coalesce(fence >= pg_snapshot_xmax(pg_current_snapshot()), true) AS "is_new!"
            FROM owner_apps WHERE tenant = $1 AND swept_epoch < epoch ORDER BY changed_at, app COLLATE "C" LIMIT 1
            FOR NO KEY UPDATE SKIP LOCKED"#,
         tenant
@@ -60,6 +78,7 @@ pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
     .fetch_optional(&mut *connection)
     .await?;
     let Some(next) = next else { return Ok(false) };
+    // A number that no transaction has reached is of the server that the database was restored from.
     if next.is_new {
         // Transactions that do not know of the app yet may have created groups: wait for their end.
         sqlx::query!(
@@ -76,8 +95,8 @@ pub async fn make_groups_due(tx: &mut TenantTx) -> Result<bool> {
     }
     // Groups are locked before their rows here, as whoever deletes a group does.
     let swept = sqlx::query_scalar!(
-        r#"INSERT INTO group_owners AS o (tenant, group_id, app, needed, next_look_at)
-           SELECT $1, g.id, g.app, 1, $4
+        r#"INSERT INTO group_owners AS o (tenant, group_id, app, needed, cause_needed, next_look_at)
+           SELECT $1, g.id, g.app, 1, 1, $4
            FROM (SELECT id, app FROM groups WHERE tenant = $1 AND app = $2
                    AND id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
                  ORDER BY id LIMIT $5 FOR KEY SHARE) g
@@ -112,8 +131,11 @@ pub async fn claim_groups(tx: &mut TenantTx, limit: u16) -> Result<Vec<DueGroup>
         r#"UPDATE group_owners o SET next_look_at = $3
            FROM (SELECT group_id FROM group_owners WHERE tenant = $1 AND needed > done AND next_look_at <= $2
                  ORDER BY next_look_at, group_id LIMIT $4 FOR UPDATE SKIP LOCKED) d
+           JOIN groups g ON g.tenant = $1 AND g.id = d.group_id
            WHERE o.tenant = $1 AND o.group_id = d.group_id
-           RETURNING o.group_id AS "group: GroupId", o.app, o.needed, o.failures, o.explanation"#,
+           RETURNING o.group_id AS "group: GroupId", o.app, o.needed, o.failures, o.outcome, o.owners, o.explanation,
+                     o.file_id AS "file_id: OwnersFileId", o.report_id, o.variant, o.revision, o.culprit AS read_culprit,
+                     o.cause_needed > o.done AS "is_renewed!", g.culprit, g.last_version"#,
         tenant,
         now,
         now + LOOK_LEASE,
@@ -121,16 +143,74 @@ pub async fn claim_groups(tx: &mut TenantTx, limit: u16) -> Result<Vec<DueGroup>
     )
     .fetch_all(connection)
     .await?;
-    let rows = rows.into_iter();
-    Ok(rows
-        .map(|row| DueGroup {
+    let due = rows.into_iter().map(|row| {
+        let report = row.report_id.zip(row.variant).zip(row.revision);
+        let before = row.outcome.as_deref().and_then(OwnerOutcome::parse).map(|outcome| OwnerLook {
+            outcome,
+            owners: row.owners,
+            explanation: read_explanation(row.explanation),
+            file: row.file_id,
+            report: report.map(|((id, variant), revision)| {
+                (ReportId(*id.as_bytes()), variant.unsigned_abs(), revision.unsigned_abs())
+            }),
+            // An earlier release has kept none.
+            culprit: row.read_culprit.unwrap_or_else(|| row.culprit.clone()),
+        });
+        DueGroup {
             group: row.group,
             app: row.app,
             needed: row.needed,
-            failures: row.failures,
-            before: read_explanation(row.explanation),
-        })
-        .collect())
+            failures: row.failures.unsigned_abs(),
+            needs_report: row.is_renewed || before.as_ref().is_none_or(|look| look.culprit != row.culprit),
+            culprit: row.culprit,
+            newest_version: row.last_version,
+            before,
+        }
+    });
+    Ok(due.collect())
+}
+
+/// Groups whose look has found what the last one had found.
+#[derive(Clone, Debug, Default)]
+pub struct UnchangedLooks {
+    groups: Vec<GroupId>,
+    needed: Vec<i64>,
+    epochs: Vec<i64>,
+    files: Vec<Option<OwnersFileId>>,
+}
+
+impl UnchangedLooks {
+    /// Adds a group whose app was read at this epoch.
+    pub fn add(&mut self, due: &DueGroup, app: &OwnersApp, file: Option<OwnersFileId>) {
+        self.groups.push(due.group);
+        self.needed.push(due.needed);
+        self.epochs.push(app.epoch);
+        self.files.push(file);
+    }
+
+    /// Ends these looks with one statement, as [`finish_look`] does for others.
+    pub async fn finish(&self, tx: &mut TenantTx) -> Result<()> {
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        let (connection, tenant, now) = tx.parts();
+        sqlx::query!(
+            "UPDATE group_owners o SET done = n.needed, failures = 0, file_id = n.file, looked_at = $6
+             FROM (SELECT u.* FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::uuid[]) AS u (id, needed, epoch, file)
+                   JOIN group_owners g ON g.tenant = $1 AND g.group_id = u.id ORDER BY u.id FOR UPDATE OF g) n
+             WHERE o.tenant = $1 AND o.group_id = n.id AND o.done < n.needed
+               AND EXISTS (SELECT FROM owner_apps a WHERE a.tenant = $1 AND a.app = o.app AND a.epoch = n.epoch)",
+            tenant,
+            &self.groups as &[GroupId],
+            &self.needed,
+            &self.epochs,
+            &self.files as &[Option<OwnersFileId>],
+            now
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
 }
 
 /// Stores what a look has found, unless a newer look has ended or the files or rewrites have changed since `app` was read.
@@ -139,7 +219,7 @@ pub async fn finish_look(
     tx: &mut TenantTx,
     due: &DueGroup,
     app: &OwnersApp,
-    found: &FoundOwner,
+    found: &OwnerLook,
 ) -> Result<bool> {
     let explanation = serde_json::to_value(&found.explanation).unwrap_or_default();
     let report = found.report;
@@ -155,7 +235,7 @@ pub async fn finish_look(
     }
     let stored = sqlx::query!(
         "UPDATE group_owners SET done = $3, failures = 0, outcome = $5, owners = $6, explanation = $7, file_id = $8,
-             report_id = $9, variant = $10, revision = $11, looked_at = $12
+             report_id = $9, variant = $10, revision = $11, looked_at = $12, culprit = $13
          WHERE tenant = $1 AND group_id = $2 AND done < $3
            AND EXISTS (SELECT FROM owner_apps a WHERE a.tenant = $1 AND a.app = group_owners.app AND a.epoch = $4)",
         tenant,
@@ -169,24 +249,28 @@ pub async fn finish_look(
         report.map(|(id, ..)| id.uuid()),
         report.map(|(_, variant, _)| to_row32(variant)),
         report.map(|(.., revision)| to_row32(revision)),
-        now
+        now,
+        found.culprit
     )
     .execute(connection)
     .await?;
     if stored.rows_affected() == 0 {
         return Ok(false);
     }
-    let labels: Vec<String> = match found.outcome {
-        OwnerOutcome::Owned => found.owners.iter().map(|owner| format!("{LABEL_PREFIX}{owner}")).collect(),
-        _ => vec![NO_OWNER_LABEL.to_owned()],
-    };
-    set_labels(tx, due.group, LABEL_PREFIX, &labels).await?;
+    let is_known = |before: &OwnerLook| before.outcome == found.outcome && before.owners == found.owners;
+    if !due.before.as_ref().is_some_and(is_known) {
+        set_labels(tx, due.group, LABEL_PREFIX, &found.labels()).await?;
+    }
     Ok(true)
 }
 
-/// Records a look that failed. The group stays due, after a pause.
-pub async fn record_failed_look(tx: &mut TenantTx, due: &DueGroup) -> Result<()> {
-    let doublings = u32::try_from(due.failures).unwrap_or(0).min(7);
+/// Records a look that failed. The group stays due after a pause, which grows, until it is given up: then it keeps the owner that is
+/// known. Returns true if it is given up.
+pub async fn record_failed_look(tx: &mut TenantTx, due: &DueGroup) -> Result<bool> {
+    if due.failures + 1 >= LOOK_FAILURES_LIMIT {
+        return give_up(tx, due).await;
+    }
+    let doublings = due.failures.min(LOOK_FAILURES_LIMIT);
     let pause = (LOOK_RETRY_BACKOFF * 2_i32.pow(doublings)).min(LOOK_RETRY_BACKOFF_LIMIT);
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -199,5 +283,37 @@ pub async fn record_failed_look(tx: &mut TenantTx, due: &DueGroup) -> Result<()>
     )
     .execute(connection)
     .await?;
-    Ok(())
+    Ok(false)
+}
+
+/// Ends the looks at a group that cannot be read. The next look reads it again: that of the next file of owners, or of a change of
+/// its reports.
+async fn give_up(tx: &mut TenantTx, due: &DueGroup) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    // The group is locked first, as by its deletion.
+    let group = sqlx::query_scalar!(
+        r#"SELECT 1 AS "found!" FROM groups WHERE tenant = $1 AND id = $2 FOR KEY SHARE"#,
+        tenant,
+        due.group as GroupId
+    );
+    if group.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(false);
+    }
+    let given_up = sqlx::query!(
+        "UPDATE group_owners SET done = $3, cause_needed = $3 + 1, failures = failures + 1, looked_at = $4,
+             outcome = coalesce(outcome, $5)
+         WHERE tenant = $1 AND group_id = $2 AND done < $3 AND needed = $3",
+        tenant,
+        due.group as GroupId,
+        due.needed,
+        now,
+        OwnerOutcome::Unreadable.as_str()
+    )
+    .execute(connection)
+    .await?;
+    let is_given_up = given_up.rows_affected() > 0;
+    if is_given_up && due.before.is_none() {
+        set_labels(tx, due.group, LABEL_PREFIX, &[NO_OWNER_LABEL.to_owned()]).await?;
+    }
+    Ok(is_given_up)
 }

@@ -7,14 +7,15 @@ mod hook;
 mod looks;
 mod shares;
 
-pub use apps::{OwnersApp, get_app, list_apps, set_paths};
+pub use apps::{APPS_LIMIT, OwnersApp, get_app, list_apps, set_paths};
 pub use files::{
-    NewOwnersFile, OwnersFileId, StoredOwnersFile, delete_file, list_files, read_content, store_file,
+    NewOwnersFile, OwnersFileId, StoredOwnersFile, delete_file, find_same_version, list_files, read_content,
+    store_file,
 };
-pub use groups::{FoundOwner, GroupOwner, OwnerExplanation, get_group_owner};
+pub use groups::{GroupOwner, OwnerExplanation, OwnerLook, get_group_owner};
 pub use looks::{
-    DueGroup, LABEL_PREFIX, NO_OWNER_LABEL, claim_groups, finish_look, list_due_tenants, make_groups_due,
-    record_failed_look,
+    DueGroup, LABEL_PREFIX, LOOK_FAILURES_LIMIT, NO_OWNER_LABEL, UnchangedLooks, claim_groups, finish_look,
+    list_due_tenants, make_groups_due, record_failed_look,
 };
 pub use shares::{OwnerCount, OwnerShares, count_owners, measure_shares};
 
@@ -28,7 +29,7 @@ pub const OWNERS_HOOK: StoreHook = StoreHook {
         crate::NAME,
         &[
             OwnedTable { app: Some("app"), ..OwnedTable::new("owner_apps") },
-            OwnedTable { app: Some("app"), ..OwnedTable::new("owner_files") },
+            OwnedTable { app: Some("app"), counted_bytes: Some("size"), ..OwnedTable::new("owner_files") },
             OwnedTable {
                 key: &[KeyColumn::Value("group_id")],
                 app: Some("app"),

@@ -17,6 +17,8 @@ pub struct OwnerShares {
     pub without_owner: i64,
     /// Those of groups whose owner is still to be looked for. They are in neither share.
     pub not_looked: i64,
+    /// Groups whose report cannot be read: the looks at them are repeated, or were given up.
+    pub failing_groups: i64,
     /// `without_owner` in per cent of the crashes that were looked at; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = 12.5)]
@@ -43,7 +45,8 @@ pub async fn measure_shares(tx: &mut TenantTx, app: &str, from: Date) -> Result<
     let row = sqlx::query!(
         r#"SELECT coalesce(sum(d.reports), 0)::bigint AS "crashes!",
                   coalesce(sum(d.reports) FILTER (WHERE o.outcome <> 'owned'), 0)::bigint AS "without!",
-                  coalesce(sum(d.reports) FILTER (WHERE o.outcome IS NULL), 0)::bigint AS "not_looked!"
+                  coalesce(sum(d.reports) FILTER (WHERE o.outcome IS NULL), 0)::bigint AS "not_looked!",
+                  (SELECT count(*) FROM group_owners f WHERE f.tenant = $1 AND f.app = $2 AND f.failures > 0) AS "failing!"
            FROM groups g
            JOIN group_day_counts d ON d.tenant = g.tenant AND d.group_id = g.id AND d.day >= $3
            LEFT JOIN group_owners o ON o.tenant = g.tenant AND o.group_id = coalesce(g.merged_into, g.id)
@@ -61,6 +64,7 @@ pub async fn measure_shares(tx: &mut TenantTx, app: &str, from: Date) -> Result<
         crashes: row.crashes,
         without_owner: row.without,
         not_looked: row.not_looked,
+        failing_groups: row.failing,
         share_without_owner: (looked > 0).then(|| share(row.without)),
     })
 }

@@ -4,6 +4,7 @@ use crate::looks::FILE;
 use crate::owner_world::{APP, OwnerWorld};
 use serde_json::{Value, json};
 use unslide_model::Scope;
+use unslide_store::tenants::QuotaLimits;
 
 #[tokio::test]
 async fn foreign_ids_are_not_found_and_a_key_needs_the_scope() {
@@ -61,5 +62,36 @@ async fn what_cannot_be_used_is_refused_and_invalid_lines_are_listed() {
         let answer = world.send(request.header("content-type", "application/json").body(body)).await;
         assert!(answer.expect_problem(400, "invalid-body").contains(words), "{words}");
     }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn files_count_against_the_limit_on_symbols_and_apps_are_bounded() {
+    let world = OwnerWorld::start().await;
+    let key = &world.key;
+    let path = format!("/v1/owners?app={APP}");
+    world.change_limits("acme", &QuotaLimits { symbol_bytes: 1_000, ..QuotaLimits::default() }).await;
+    let file = |bytes: usize| format!("* @a\n#{}\n", "x".repeat(bytes - 7));
+    let stored = world.post(&path, key, file(700)).await.expect_status(200);
+    assert_eq!(stored["size"], 700);
+    let refused = world.post(&format!("{path}&version=2"), key, file(400)).await;
+    assert!(refused.expect_problem(507, "symbol-quota").contains("700 bytes are stored"));
+    // In place of the other one it fits.
+    world.post(&path, key, file(900)).await.expect_status(200);
+    world.change_limits("acme", &QuotaLimits::default()).await;
+    world
+        .execute(
+            "INSERT INTO owner_apps (tenant, app, epoch, swept_epoch, changed_at)
+             SELECT 'acme', 'com.acme.app' || n, 1, 1, now() FROM generate_series(1, 199) AS n",
+        )
+        .await;
+    let refused = world.post("/v1/owners?app=com.acme.more", key, file(10)).await;
+    let detail = refused.expect_problem(409, "limit-reached");
+    assert!(detail.contains("com.acme.more: 200 apps of the tenant have owners"), "{detail}");
+    let body = json!({"app": "com.acme.more", "paths": [{"from": "/a", "to": ""}]}).to_string();
+    let request = world.request(reqwest::Method::PUT, "/v1/owners/paths", key);
+    let answer = world.send(request.header("content-type", "application/json").body(body)).await;
+    answer.expect_problem(409, "limit-reached");
+    world.post(&path, key, file(10)).await.expect_status(200);
     world.stop().await;
 }

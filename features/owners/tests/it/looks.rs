@@ -2,6 +2,7 @@
 
 use crate::owner_world::{APP, BUILD, OwnerWorld};
 use serde_json::Value;
+use unslide_store::groups::{GroupActor, MergeOutcome, merge_groups, split_group};
 use unslide_world::{tenant_id, wait_until};
 
 /// Owners of the tests.
@@ -118,5 +119,78 @@ async fn the_owner_stays_known_after_the_reports_of_a_group_are_deleted() {
     }
     let listed = world.get(&format!("/v1/owners?app={APP}"), &world.key).await.expect_status(200);
     assert_eq!(listed["app"], APP);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_file_is_resolved_without_a_report_and_the_same_file_changes_nothing() {
+    let world = OwnerWorld::start().await;
+    world.set_root().await.expect_status(200);
+    let first = world.upload("", FILE).await;
+    let cart = world.store_report(1, 1, &INLINED[1..]).await;
+    let kit = world.store_report(2, 1, &INLINED).await;
+    for group in [cart, kit] {
+        assert_eq!(world.wait_for_look(group).await["outcome"], "owned");
+    }
+    // No report can be read from now on.
+    world.execute("UPDATE report_bodies SET body = '\\x00'").await;
+    let epoch = "SELECT epoch FROM owner_apps";
+    let before = world.number(epoch).await;
+    let audited = "SELECT count(*) FROM audit_log";
+    let entries = world.number(audited).await;
+    assert_eq!(world.upload("", FILE).await["id"], first["id"]);
+    world.set_root().await.expect_status(200);
+    assert_eq!((world.number(epoch).await, world.number(audited).await - entries), (before, 1));
+    world.upload("", "/Sources/Cart/ @acme/new\n/Sources/Kit/ @acme/kit @lee\n").await;
+    assert_eq!(world.wait_for_look(cart).await["owners"], Value::from(vec!["@acme/new"]));
+    let unchanged = world.wait_for_look(kit).await;
+    assert_eq!(unchanged["owners"], Value::from(vec!["@acme/kit", "@lee"]));
+    assert_eq!(unchanged["explanation"]["lines"][0]["line"], 2);
+    // The same lines for both: one statement ends the looks.
+    world.upload("1.0", "/Sources/Cart/ @acme/new\n/Sources/Kit/ @acme/kit @lee\n# a comment\n").await;
+    let at = world.wait_for_look(kit).await;
+    assert_eq!(at["explanation"]["file_version"], "1.0");
+    world.upload("1.0", "/Sources/Cart/ @acme/new\n/Sources/Kit/ @acme/kit @lee\n# another one\n").await;
+    world.wait_for_look(cart).await;
+    assert_eq!(world.wait_for_look(kit).await["explanation"], at["explanation"]);
+    assert_eq!(world.number("SELECT sum(failures)::bigint FROM group_owners").await, 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_counts_once_the_group_has_reports_of_it() {
+    let world = OwnerWorld::start().await;
+    world.set_root().await.expect_status(200);
+    world.upload("1.0", "* @acme/one\n").await;
+    world.upload("2.0", "* @acme/two\n").await;
+    let group = world.store_version(1, 1, "1.0", &INLINED).await;
+    assert_eq!(world.wait_for_look(group).await["owners"], Value::from(vec!["@acme/one"]));
+    world.execute("UPDATE groups SET last_version = '2.0'; UPDATE report_bodies SET body = '\\x00'").await;
+    world.upload("3.0", "* @acme/three\n").await;
+    let found = world.wait_for_look(group).await;
+    assert_eq!((&found["owners"][0], &found["explanation"]["version"]), (&"@acme/two".into(), &"2.0".into()));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn merged_and_split_groups_are_looked_at_again() {
+    let world = OwnerWorld::start().await;
+    world.set_root().await.expect_status(200);
+    world.upload("", FILE).await;
+    let cart = world.store_report(1, 1, &INLINED[1..]).await;
+    let kit = world.store_report(2, 1, &INLINED).await;
+    assert_eq!(world.wait_for_look(cart).await["owners"], Value::from(vec!["@acme/cart"]));
+    world.wait_for_look(kit).await;
+    let actor = GroupActor { actor: "key", name: None };
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert_eq!(merge_groups(&mut tx, cart, &[kit], None, actor).await.unwrap(), MergeOutcome::Done);
+    tx.commit().await.unwrap();
+    // The newest report is one of the group that was merged.
+    assert_eq!(world.wait_for_look(cart).await["owners"], Value::from(vec!["@acme/kit", "@lee"]));
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert_eq!(split_group(&mut tx, cart, kit, None, actor).await.unwrap(), MergeOutcome::Done);
+    tx.commit().await.unwrap();
+    assert_eq!(world.wait_for_look(cart).await["owners"], Value::from(vec!["@acme/cart"]));
+    assert_eq!(world.wait_for_look(kit).await["owners"], Value::from(vec!["@acme/kit", "@lee"]));
     world.stop().await;
 }

@@ -48,5 +48,12 @@ async fn a_team_finds_its_groups_and_sees_why_they_are_its_own() {
     let shares = world.get(&format!("/v1/owners?app={APP}"), &world.key).await.expect_status(200);
     world.wait_for_look(none).await;
     assert_eq!(shares["shares"]["crashes"], 2);
+    // Reports that cannot be read are counted, and the page of a group says so.
+    world.execute("UPDATE group_owners SET failures = 13").await;
+    let page = browser.fetch_page(&format!("/console/owners?app={APP}")).await;
+    assert!(page.contains("The report of 2 groups cannot be read."), "{page}");
+    let page = browser.fetch_page(&format!("/console/groups/{cart}")).await;
+    assert!(page.contains("could not be read for 20 hours"), "{page}");
+    assert_eq!(world.owners(cart).await["failures"], 13);
     world.stop().await;
 }
