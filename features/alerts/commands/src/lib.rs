@@ -126,13 +126,14 @@ async fn list_rules(arguments: &ListArguments) -> Outcome {
         path: "/v1/alert-rules",
         query: Vec::new(),
         limit: arguments.limit,
-        head: &["ID", "NAME", "CONDITION", "APP", "CHANNEL", "ADDRESS", "STATE"],
+        head: &["ID", "NAME", "CONDITION", "APP", "LABELS", "CHANNEL", "ADDRESS", "STATE"],
         row: |rule| {
             [
                 item_text(rule, "id"),
                 item_text(rule, "name"),
                 describe_condition(rule),
                 item_text(rule, "app"),
+                describe_labels(rule),
                 item_text(rule, "channel"),
                 item_text(rule, "address"),
                 describe_state(rule),
@@ -141,6 +142,12 @@ async fn list_rules(arguments: &ListArguments) -> Outcome {
         empty: "the tenant has no alert rule: the console makes one",
     };
     listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
+}
+
+/// Returns the labels of the groups that a rule is about.
+fn describe_labels(rule: &Value) -> String {
+    let labels = rule["labels"].as_array().into_iter().flatten();
+    labels.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the condition or the figure with its threshold, if it has one.

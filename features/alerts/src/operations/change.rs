@@ -2,7 +2,8 @@
 
 use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{
-    ask_recipients, check_least_reports, check_limits, check_receiver, check_schedule, describe_rule, no_rule,
+    ask_recipients, check_labels, check_least_reports, check_limits, check_receiver, check_schedule,
+    describe_rule, no_rule,
 };
 use crate::receiver_policy::PolicyExtension;
 use crate::store::rules::{AlertRule, AlertRuleChange};
@@ -24,7 +25,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change an alert rule
 ///
-/// Mutes the rule, switches it off, changes its app, its figure, its threshold and its times, or gives it another receiver.
+/// Mutes the rule, switches it off, changes its app, its labels, its figure, its threshold and its times, or gives it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,
@@ -39,6 +40,7 @@ pub async fn change_alert_rule(
 ) -> Result<Json<AlertRule>, Problem> {
     check_limits(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
     check_app(&access, change.app.as_deref())?;
+    check_labels(None, change.labels.as_deref().unwrap_or_default())?;
     if let Some(figure) = &change.figure {
         check_figure(&storage.store, figure)?;
     }
@@ -66,6 +68,7 @@ pub async fn change_alert_rule(
     check_limits(None, Some(rule.condition), change.threshold, None)?;
     check_least_reports(rule.condition, change.least_reports)?;
     check_schedule(&storage.store, rule.condition, change.summary.as_ref()).await?;
+    check_labels(Some(rule.condition), &rule.labels)?;
     check_watching_rule(&rule, change.figure.as_ref())?;
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,

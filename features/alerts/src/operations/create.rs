@@ -2,7 +2,8 @@
 
 use super::figure::{check_figure, check_second_receiver, check_watching_rule};
 use super::{
-    ask_recipients, check_least_reports, check_limits, check_receiver, check_schedule, describe_rule,
+    ask_recipients, check_labels, check_least_reports, check_limits, check_receiver, check_schedule,
+    describe_rule,
 };
 use crate::receiver_policy::PolicyExtension;
 use crate::store::figures::FigureComparison;
@@ -39,6 +40,7 @@ pub async fn create_alert_rule(
     check_limits(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
     check_least_reports(new.condition, new.least_reports)?;
     check_schedule(&storage.store, new.condition, new.summary.as_ref()).await?;
+    check_labels(Some(new.condition), &new.labels)?;
     if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
         return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
     }

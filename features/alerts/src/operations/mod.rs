@@ -23,12 +23,13 @@ use crate::receiver_policy::ReceiverPolicy;
 use crate::sending::check_secret;
 use crate::sending::receiver::SECTION;
 use crate::store::recipients::MAX_UNCONFIRMED;
-use crate::store::rules::{
-    AlertChannel, AlertCondition, AlertReceiver, AlertRule, SummarySchedule, TemplateType,
-};
+use crate::store::routing::MAX_RULE_LABELS;
+use crate::store::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
+use crate::store::schedule::SummarySchedule;
 use crate::store::summary::is_time_zone;
 use unslide_api::feature::operation::{Api, Kind, Problem, is_text};
 use unslide_runtime::egress::check_url;
+use unslide_store::groups::labels::MAX_LABEL_BYTES;
 use unslide_store::{Store, TenantTx};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -107,6 +108,28 @@ async fn check_schedule(
         "summary.hour: 0 to 23"
     } else if !is_time_zone(store, &schedule.time_zone).await? {
         "summary.time_zone: a name of IANA's database, such as Europe/Oslo"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Checks the labels of a rule with this condition. A change names none: its rule is checked afterwards.
+fn check_labels(condition: Option<AlertCondition>, labels: &[String]) -> Result<(), Problem> {
+    let is_label = |label: &str| {
+        let parts = label.split_once(':');
+        is_text(label, MAX_LABEL_BYTES)
+            && !label.contains(char::is_whitespace)
+            && parts.is_some_and(|(word, value)| !word.is_empty() && !value.is_empty())
+    };
+    let unfit = condition.filter(|condition| !labels.is_empty() && !condition.can_have_labels());
+    let wrong = if let Some(condition) = unfit {
+        format!("labels: only with conditions about groups and summary, not with {condition}")
+    } else if labels.len() > MAX_RULE_LABELS {
+        format!("labels: {} are given; write at most {MAX_RULE_LABELS}", labels.len())
+    } else if let Some(label) = labels.iter().find(|label| !is_label(label)) {
+        let shown: String = label.chars().take(100).collect();
+        format!("labels: {shown:?} is none; write a word, a colon and a value, such as owner:@example/cart")
     } else {
         return Ok(());
     };

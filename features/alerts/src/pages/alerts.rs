@@ -16,8 +16,9 @@ use crate::store::firings::AlertFiring;
 use crate::store::messages::{AlertStatus, ListedAlertMessage};
 use crate::store::rules::{
     AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
-    RecipientStatus, SummarySchedule, TemplateType,
+    RecipientStatus, TemplateType,
 };
+use crate::store::schedule::SummarySchedule;
 use crate::store::{AlertFiringId, AlertMessageId, AlertRuleId};
 use axum::Json;
 use axum::extract::State;
@@ -221,12 +222,17 @@ fn read_schedule(form: &SentForm) -> Result<Option<SummarySchedule>, Problem> {
     Ok(Some(SummarySchedule { hour, time_zone, weekly: form.has_field("summary_weekly") }))
 }
 
+/// Reads the labels of a rule: no label has a space.
+fn read_labels(form: &SentForm) -> Vec<String> {
+    form.field_text("labels").split_whitespace().map(str::to_owned).collect()
+}
+
 /// Returns the reports that a group has in an hour at least.
 fn least_reports(rule: &AlertRule) -> i32 {
     rule.least_reports.unwrap_or_default()
 }
 
-/// Describes when messages of a rule are sent.
+/// Describes which groups a rule is about, and when its messages are sent.
 fn pace(rule: &AlertRule) -> String {
     let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
     let clock = time::macros::format_description!("[hour]:[minute]");
@@ -234,7 +240,8 @@ fn pace(rule: &AlertRule) -> String {
         let [from, to] = [hours.from, hours.to].map(|time| time.format(clock).unwrap_or_default());
         format!("quiet {from} to {to} UTC")
     });
-    [digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let labels = (!rule.labels.is_empty()).then(|| format!("only {}", rule.labels.join(" or ")));
+    [labels, digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn message_status(message: &ListedAlertMessage) -> (&'static str, &'static str, &'static str) {
@@ -260,6 +267,7 @@ pub async fn create_from_form(
         least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
         summary: read_schedule(&form)?,
+        labels: read_labels(&form),
         channel: form.parse_word("channel")?,
         address: Secret::new(form.field_text("address")),
         secret: Secret::new(form.field_text("secret")),
@@ -329,6 +337,7 @@ pub async fn change_rule(
         least_reports: form.parse_number("least_reports")?,
         figure: read_figure(&form)?,
         summary: read_schedule(&form)?,
+        labels: Some(read_labels(&form)),
         digest_minutes: Some(form.parse_number("digest_minutes")?.unwrap_or(0)),
         quiet_hours: Some(quiet_hours(&form)?.unwrap_or(none)),
         escalation: Some(read_escalation(&form)?.unwrap_or(no_escalation)),

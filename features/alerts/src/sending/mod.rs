@@ -21,7 +21,7 @@ pub use unslide_runtime::egress::AllowedReceivers;
 use crate::NAME;
 use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
-use crate::store::{self, AlertRuleId, AlertStep, DueAlert, firings, recipients as stored};
+use crate::store::{self, AlertRuleId, AlertStep, DueAlert, firings, recipients as stored, routing};
 use channels::MadeTicket;
 use mail::{AlertMail, Mailer};
 use prometheus::IntCounterVec;
@@ -140,6 +140,7 @@ impl AlertSender {
             }
             let prepared = match step {
                 AlertStep::Evaluate => self.evaluate_rule(&tenant, rule).await,
+                AlertStep::Route => self.route_events(&tenant, rule).await,
                 AlertStep::Escalate => self.escalate_firing(&tenant, rule).await,
                 AlertStep::Collect => self.collect_events(&tenant, rule).await,
                 AlertStep::Send => {
@@ -169,6 +170,12 @@ impl AlertSender {
         store::postpone_evaluation(&mut tx, rule).await?;
         tx.commit().await?;
         evaluated.map(drop)
+    }
+
+    async fn route_events(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        routing::route_events(&mut tx, rule).await?;
+        tx.commit().await
     }
 
     async fn escalate_firing(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {

@@ -2,11 +2,12 @@
 
 use super::AlertRuleId;
 use super::evaluate_figure::evaluate_figure;
-use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_for};
+use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_found};
 use super::firings::format_minute;
 use super::frequent::find_frequent;
 use super::missing::{self, UnnotedImages};
-use super::rules::{AlertCondition, DueRule, read_schedule};
+use super::rules::{AlertCondition, DueRule};
+use super::schedule::read_schedule;
 use super::summary::summarize_apps;
 use super::widespread::find_widespread;
 use time::format_description::well_known::Rfc3339;
@@ -48,7 +49,7 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> 
         AlertCondition::Summary => summarize_apps(tx, &found).await?,
         AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };
-    if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
+    if causes.is_empty() { Ok(0) } else { raise_found(tx, rule, &causes).await }
 }
 
 /// Leaves out one evaluation, after one that failed and took the moment of the next one back with it.
@@ -65,7 +66,7 @@ async fn take_due_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<(A
                SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
                FOR NO KEY UPDATE SKIP LOCKED)
            RETURNING app, condition AS "condition: AlertCondition", threshold, created_at,
-                     coalesce(least_reports, 0) AS "least_reports!", summary_hour, summary_zone, summary_weekly,
+                     coalesce(least_reports, 0) AS "least_reports!", summary_hour, summary_zone, summary_weekly, labels,
                      CASE WHEN escalate_to IS NOT NULL THEN escalate_minutes END AS escalate_minutes"#,
         tenant,
         rule as AlertRuleId,
@@ -81,7 +82,17 @@ async fn take_due_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<(A
             found.least_reports,
             read_schedule(found.summary_hour, found.summary_zone, found.summary_weekly),
         );
-        let due = DueRule { id: rule, app, threshold, least_reports, created_at, escalate_minutes, summary };
+        let labels = found.labels;
+        let due = DueRule {
+            id: rule,
+            app,
+            threshold,
+            least_reports,
+            labels,
+            created_at,
+            escalate_minutes,
+            summary,
+        };
         (found.condition, due)
     });
     Ok(evaluated)

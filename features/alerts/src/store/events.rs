@@ -118,7 +118,7 @@ pub async fn raise_events(
     if causes.is_empty() {
         return Ok(0);
     }
-    write_events(tx, Some(condition), None, causes).await
+    write_events(tx, Some(condition), None, true, causes).await
 }
 
 /// How old a report may be that alerts: older ones come by a replay of the topic. A reader that catches up after an
@@ -275,33 +275,40 @@ pub async fn raise_sent_group(tx: &mut TenantTx, rule: AlertRuleId, group: &List
     Ok(())
 }
 
-/// Records causes for one rule, for any condition.
+/// Records causes for one rule, for any condition and any labels.
 pub async fn raise_for(tx: &mut TenantTx, rule: AlertRuleId, causes: &[AlertCause]) -> Result<u64> {
-    write_events(tx, None, Some(rule), causes).await
+    write_events(tx, None, Some(rule), false, causes).await
+}
+
+/// Records what fulfils the condition of one rule. Events of a rule with labels wait for those of their groups.
+pub(super) async fn raise_found(tx: &mut TenantTx, rule: AlertRuleId, causes: &[AlertCause]) -> Result<u64> {
+    write_events(tx, None, Some(rule), true, causes).await
 }
 
 async fn write_events(
     tx: &mut TenantTx,
     condition: Option<AlertCondition>,
     rule: Option<AlertRuleId>,
+    waits_for_labels: bool,
     causes: &[AlertCause],
 ) -> Result<u64> {
     let column =
         |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
     let (connection, tenant, now) = tx.parts();
     let raised = sqlx::query!(
-        r#"INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
-         SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
+        r#"INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path, route_at)
+         SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path,
+                CASE WHEN $11 AND cardinality(r.labels) > 0 AND r.condition <> 'summary' THEN $4::timestamptz END
          FROM alert_rules r
          JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
               AS n (cause, headline, detail, app, version, path)
               ON r.app IS NULL OR r.app = n.app OR r.id = $3
          WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
            AND NOT EXISTS (SELECT FROM alert_events e
-                           WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause)
+                           WHERE e.tenant = $1 AND e.rule = r.id AND e.continued_by = n.cause AND NOT e.dropped)
          ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING
-         RETURNING rule AS "rule: AlertRuleId", headline, app, path"#,
+         RETURNING rule AS "rule: AlertRuleId", headline, app, path, route_at IS NULL AS "is_told!""#,
         tenant,
         condition.map(AlertCondition::as_str),
         rule as Option<AlertRuleId>,
@@ -311,14 +318,26 @@ async fn write_events(
         &column(|cause| &cause.detail),
         &column(|cause| &cause.app),
         &column(|cause| &cause.version),
-        &column(|cause| &cause.path)
+        &column(|cause| &cause.path),
+        waits_for_labels
     )
     .fetch_all(connection)
     .await?;
-    let announcements = raised.into_iter().map(|event| Announcement {
+    let count = raised.len() as u64;
+    let told = raised.into_iter().filter(|event| event.is_told);
+    announce_events(tx, told.map(|event| (event.rule, event.headline, event.app, event.path))).await?;
+    Ok(count)
+}
+
+/// Tells the other features of events: rule, headline, app and path. Returns their number.
+pub(super) async fn announce_events(
+    tx: &mut TenantTx,
+    events: impl Iterator<Item = (AlertRuleId, String, String, String)>,
+) -> Result<u64> {
+    let announcements = events.map(|(rule, headline, app, path)| Announcement {
         kind: "alert_raised",
-        data: json!({"app": event.app, "rule": event.rule, "headline": event.headline, "path": event.path}),
-        app: Some(event.app),
+        data: json!({"app": app, "rule": rule, "headline": headline, "path": path}),
+        app: Some(app),
     });
     let announcements: Vec<_> = announcements.collect();
     announce_to_features(tx, &announcements).await?;

@@ -143,7 +143,7 @@ pub async fn collect_events(tx: &mut TenantTx, rule: AlertRuleId) -> Result<bool
                                 '^/console/groups/([0-9a-f-]{36})$')::uuid AS id) p ON true
                             LEFT JOIN group_redirects r ON r.tenant = $1 AND r.id = p.id
                             LEFT JOIN groups g ON g.tenant = $1 AND g.id = coalesce(r.target, p.id)
-                            WHERE w.tenant = $1 AND w.rule = $2 AND w.message IS NULL
+                            WHERE w.tenant = $1 AND w.rule = $2 AND w.message IS NULL AND w.route_at IS NULL AND NOT w.dropped
                             ORDER BY w.occurred_at, w.headline, w.path, w.cause LIMIT $5) waiting
              WHERE e.tenant = $1 AND e.rule = $2 AND e.cause = waiting.cause
              RETURNING e.message

@@ -14,8 +14,10 @@ mod frequent;
 pub mod messages;
 mod missing;
 pub mod recipients;
+pub mod routing;
 pub mod rule_table;
 pub mod rules;
+pub mod schedule;
 pub mod summary;
 mod widespread;
 
@@ -62,6 +64,8 @@ words! {
     pub enum AlertStep {
         /// Look whether its condition is fulfilled.
         Evaluate = "evaluate",
+        /// Look at the labels of the groups of its events.
+        Route = "route",
         /// Send its firing to the second receiver.
         Escalate = "escalate",
         /// Put its events into a message.
@@ -83,7 +87,8 @@ pub struct DueAlert {
 pub async fn list_due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
     let rows = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!: AlertRuleId", step AS "step!: AlertStep"
-           FROM unslide_alerts_due($1, $2)"#,
+           FROM (SELECT tenant, rule, 'route' AS step FROM unslide_alerts_to_route($1, $2)
+                 UNION ALL SELECT tenant, rule, step FROM unslide_alerts_due($1, $2)) d"#,
         store.now(),
         i32::from(limit)
     )

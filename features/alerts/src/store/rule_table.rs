@@ -8,8 +8,9 @@ use super::figures::{
 use super::firings::reset_escalation;
 use super::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
-    quiet_hours, read_schedule,
+    quiet_hours,
 };
+use super::schedule::read_schedule;
 use time::OffsetDateTime;
 use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx};
@@ -26,8 +27,8 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         r#"INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
                                   content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
                                   next_message_at, next_evaluation_at, created_at, least_reports, summary_hour, summary_zone,
-                                  summary_weekly)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21
+                                  summary_weekly, labels)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21, $22
          WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id AS "id: AlertRuleId""#,
         tenant,
         now,
@@ -49,7 +50,8 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         new.least_reports.or(new.condition.usual_least_reports()).map(to_row32),
         schedule.as_ref().map(|schedule| i32::from(schedule.hour)),
         schedule.as_ref().map(|schedule| schedule.time_zone.as_str()),
-        schedule.as_ref().map(|schedule| schedule.weekly)
+        schedule.as_ref().map(|schedule| schedule.weekly),
+        &new.labels
     )
     .fetch_optional(connection)
     .await?;
@@ -88,7 +90,7 @@ async fn select_rules(
         r#"SELECT id AS "id: AlertRuleId", name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
                   address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to,
                   escalate_to AS "escalate_to: AlertRuleId",
-                  escalate_minutes, created_at, least_reports, summary_hour, summary_zone, summary_weekly
+                  escalate_minutes, created_at, least_reports, summary_hour, summary_zone, summary_weekly, labels
            FROM alert_rules
            WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text IS NULL OR app = $3)
            ORDER BY created_at, id LIMIT $4"#,
@@ -108,6 +110,7 @@ async fn select_rules(
         least_reports: row.least_reports,
         figure: None,
         summary: read_schedule(row.summary_hour, row.summary_zone, row.summary_weekly),
+        labels: row.labels,
         channel: row.channel,
         address: mask_address(row.channel, &row.address),
         recipients: Vec::new(),
@@ -146,7 +149,8 @@ pub async fn change_rule(
              template = coalesce($14, template), content_type = coalesce($15, content_type),
              app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END,
              least_reports = coalesce($17, least_reports), summary_hour = coalesce($18, summary_hour),
-             summary_zone = coalesce($19, summary_zone), summary_weekly = coalesce($20, summary_weekly)
+             summary_zone = coalesce($19, summary_zone), summary_weekly = coalesce($20, summary_weekly),
+             labels = coalesce($21, labels)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id as AlertRuleId,
@@ -167,7 +171,8 @@ pub async fn change_rule(
         change.least_reports.map(to_row32),
         schedule.map(|schedule| i32::from(schedule.hour)),
         schedule.map(|schedule| schedule.time_zone.as_str()),
-        schedule.map(|schedule| schedule.weekly)
+        schedule.map(|schedule| schedule.weekly),
+        change.labels.as_deref()
     )
     .execute(connection)
     .await?;

@@ -2,6 +2,7 @@
 
 use super::AlertRuleId;
 use super::figures::{AlertEscalation, WatchedFigure};
+use super::schedule::SummarySchedule;
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, Time};
 use unslide_model::{Secret, timestamp};
@@ -51,6 +52,23 @@ impl AlertCondition {
             AlertCondition::FrequentGroup | AlertCondition::WidespreadGroup => 0.5,
             AlertCondition::MissingSymbols => 1.0,
             AlertCondition::CrashFree => 99.0,
+        }
+    }
+
+    /// Returns true if a rule with this condition may be limited to groups with labels.
+    #[must_use]
+    pub fn can_have_labels(self) -> bool {
+        match self {
+            AlertCondition::NewGroup
+            | AlertCondition::Regression
+            | AlertCondition::FrequentGroup
+            | AlertCondition::GrowingGroup
+            | AlertCondition::WidespreadGroup
+            | AlertCondition::Summary => true,
+            AlertCondition::Spike
+            | AlertCondition::MissingSymbols
+            | AlertCondition::CrashFree
+            | AlertCondition::Figure => false,
         }
     }
 
@@ -162,32 +180,6 @@ impl QuietHours {
     }
 }
 
-/// When a rule with the condition `summary` sends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SummarySchedule {
-    /// The hour of the receiver's day, 0 to 23.
-    #[schema(maximum = 23, example = 9)]
-    pub hour: u8,
-    /// The receiver's time zone, by its name in IANA's database; `UTC` if absent.
-    #[schema(max_length = 64, example = "Europe/Oslo")]
-    #[serde(default = "usual_time_zone")]
-    pub time_zone: String,
-    /// True: on Mondays, about seven days. False: each day, about the day before.
-    #[serde(default)]
-    pub weekly: bool,
-}
-
-fn usual_time_zone() -> String {
-    "UTC".to_owned()
-}
-
-impl Default for SummarySchedule {
-    fn default() -> SummarySchedule {
-        SummarySchedule { hour: 9, time_zone: usual_time_zone(), weekly: false }
-    }
-}
-
 impl NewAlertRule {
     /// Returns when it sends, if its condition is a time.
     #[must_use]
@@ -226,6 +218,11 @@ pub struct NewAlertRule {
     pub figure: Option<WatchedFigure>,
     /// When a rule with the condition `summary` sends; each day at 9:00 (UTC) if absent.
     pub summary: Option<SummarySchedule>,
+    /// Labels of which a group has one, such as `owner:@example/cart`, or `owner:none` for groups without an owner; all groups if
+    /// empty. For conditions about groups, whose events wait up to five minutes for the labels of a new group, and for `summary`.
+    #[schema(max_items = 20, example = json!(["owner:@example/cart"]))]
+    #[serde(default)]
+    pub labels: Vec<String>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `pagerduty`, `opsgenie`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
@@ -329,6 +326,9 @@ pub struct AlertRuleChange {
     pub figure: Option<WatchedFigure>,
     /// Another time, of a rule with the condition `summary`.
     pub summary: Option<SummarySchedule>,
+    /// Other labels, as in [`NewAlertRule`]; an empty list for all groups.
+    #[schema(max_items = 20)]
+    pub labels: Option<Vec<String>>,
     /// False: nothing new fulfils it. Waiting messages are still sent.
     pub enabled: Option<bool>,
     /// Until then its messages are noted and not sent. A time in the past ends it.
@@ -384,6 +384,10 @@ pub struct AlertRule {
     /// When it sends, if its condition is `summary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummarySchedule>,
+    /// Labels of which a group has one; absent if it is about all groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub labels: Vec<String>,
     /// Channel of its messages, such as `webhook`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
@@ -431,16 +435,6 @@ pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietH
     (from != to).then_some(QuietHours { from, to })
 }
 
-/// Returns the schedule of a row.
-pub(super) fn read_schedule(
-    hour: Option<i32>,
-    zone: Option<String>,
-    weekly: Option<bool>,
-) -> Option<SummarySchedule> {
-    let hour = u8::try_from(hour?).ok()?;
-    Some(SummarySchedule { hour, time_zone: zone?, weekly: weekly? })
-}
-
 /// A rule that is evaluated.
 pub(super) struct DueRule {
     pub id: AlertRuleId,
@@ -448,6 +442,8 @@ pub(super) struct DueRule {
     pub threshold: f64,
     /// The reports that a group has at least, in an hour or in a version; 0 for other conditions.
     pub least_reports: i32,
+    /// The labels of which a group has one; empty for all groups.
+    pub labels: Vec<String>,
     pub created_at: OffsetDateTime,
     /// The minutes until a second receiver gets a firing, if the rule has one.
     pub escalate_minutes: Option<i32>,

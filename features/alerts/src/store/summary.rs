@@ -2,7 +2,8 @@
 
 use super::AlertRuleId;
 use super::events::{AlertCause, page_path};
-use super::rules::{DueRule, SummarySchedule};
+use super::rules::DueRule;
+use super::schedule::SummarySchedule;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::figures::format_fraction;
 use unslide_store::watched_figures::{FigurePeriod, FigureQuery, MeasuredFigure, measure_figure};
@@ -46,7 +47,7 @@ pub(super) async fn summarize_apps(tx: &mut TenantTx, rule: &DueRule) -> Result<
     let days = Days(today - Duration::days(if schedule.weekly { 7 } else { 1 }), today);
     let mut causes = Vec::new();
     for app in list_apps(tx, rule, days, day).await? {
-        causes.extend(summarize_app(tx, &app, days, day).await?);
+        causes.extend(summarize_app(tx, rule, &app, days, day).await?);
     }
     Ok(causes)
 }
@@ -101,10 +102,19 @@ async fn list_apps(tx: &mut TenantTx, rule: &DueRule, days: Days, day: Date) -> 
     .await?)
 }
 
-async fn summarize_app(tx: &mut TenantTx, app: &str, days: Days, day: Date) -> Result<Option<AlertCause>> {
+async fn summarize_app(
+    tx: &mut TenantTx,
+    rule: &DueRule,
+    app: &str,
+    days: Days,
+    day: Date,
+) -> Result<Option<AlertCause>> {
+    let found = list_groups(tx, &rule.labels, app, days).await?;
+    if found.is_empty() && !rule.labels.is_empty() {
+        return Ok(None);
+    }
     let crash_free = measure_crash_free(tx, app, days).await?;
     let crashes = count_crashes(tx, app, days).await?;
-    let found = list_groups(tx, app, days).await?;
     let missing = count_missing(tx, app, days).await?;
     let named =
         |is_wanted: fn(&SummaryGroup) -> bool| name_groups(found.iter().filter(|group| is_wanted(group)));
@@ -113,6 +123,7 @@ async fn summarize_app(tx: &mut TenantTx, app: &str, days: Days, day: Date) -> R
     let most = named(|group| group.reports > 0);
     let parts = [
         crash_free.as_ref().map(describe_change),
+        (!rule.labels.is_empty()).then(|| format!("Bugs with {}", rule.labels.join(" or "))),
         (new > 0).then(|| format!("New bugs: {new}, {}", named(|group| group.is_new))),
         (back > 0).then(|| format!("Bugs that came back: {back}, {}", named(|group| group.is_back))),
         (resolved > 0).then(|| format!("Resolved bugs: {resolved}")),
@@ -194,8 +205,13 @@ struct SummaryGroup {
 }
 
 /// Lists the first groups of an app with reports, that are new and that came back in these days, those with the most reports
-/// first.
-async fn list_groups(tx: &mut TenantTx, app: &str, days: Days) -> Result<Vec<SummaryGroup>> {
+/// first. With labels those that have one of them.
+async fn list_groups(
+    tx: &mut TenantTx,
+    labels: &[String],
+    app: &str,
+    days: Days,
+) -> Result<Vec<SummaryGroup>> {
     let (from, to) = days.bounds();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -218,7 +234,12 @@ async fn list_groups(tx: &mut TenantTx, app: &str, days: Days) -> Result<Vec<Sum
                                   JOIN LATERAL (SELECT reports FROM group_day_counts
                                                 WHERE tenant = $1 AND group_id = g.id AND day >= $5 AND day < $6) c ON true
                                   WHERE g.tenant = $1 AND g.app = $2 AND g.last_seen >= $3 GROUP BY 1) n ON n.id = t.id
-                       WHERE t.tenant = $1 AND t.app = $2 AND t.merged_into IS NULL) s
+                       WHERE t.tenant = $1 AND t.app = $2 AND t.merged_into IS NULL
+                         AND (cardinality($8::text[]) = 0
+                              OR EXISTS (SELECT FROM group_labels l WHERE l.tenant = $1 AND l.group_id = t.id AND l.label = ANY ($8))
+                              OR EXISTS (SELECT FROM unnest($8) AS w (label) WHERE w.label = split_part(w.label, ':', 1) || ':none'
+                                           AND NOT EXISTS (SELECT FROM group_labels l WHERE l.tenant = $1 AND l.group_id = t.id
+                                                             AND starts_with(l.label, split_part(w.label, ':', 1) || ':'))))) s
                  WHERE s.reports > 0 OR s.is_back OR s.is_resolved) k
            WHERE k.place <= $7 OR k.is_new AND k.new_place <= $7 OR k.is_back AND k.back_place <= $7
            ORDER BY k.place"#,
@@ -228,7 +249,8 @@ async fn list_groups(tx: &mut TenantTx, app: &str, days: Days) -> Result<Vec<Sum
         to,
         days.0,
         days.1,
-        NAMED_LIMIT as i64
+        NAMED_LIMIT as i64,
+        labels
     )
     .fetch_all(connection)
     .await?)

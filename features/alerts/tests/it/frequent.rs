@@ -9,7 +9,7 @@ use unslide_harness::database::{TestDatabase, start};
 use unslide_health::store::HEALTH_HOOK;
 
 /// Adds a group without reports.
-async fn add_group(database: &TestDatabase, number: u8, merged_into: Option<u8>) {
+pub async fn add_group(database: &TestDatabase, number: u8, merged_into: Option<u8>) {
     let target = merged_into.map_or_else(|| "NULL".to_owned(), |target| format!("'{}'", id(target)));
     let now = database.store.now().unix_timestamp();
     let row = format!(
@@ -22,7 +22,7 @@ async fn add_group(database: &TestDatabase, number: u8, merged_into: Option<u8>)
     database.execute(&row).await;
 }
 
-fn id(number: u8) -> String {
+pub fn id(number: u8) -> String {
     format!("00000000-0000-0000-0000-0000000000{number:02}")
 }
 

@@ -13,5 +13,6 @@ mod messages;
 mod page;
 mod pagers;
 mod recipients;
+mod routing;
 mod sending;
 mod summary;

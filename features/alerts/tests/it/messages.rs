@@ -12,7 +12,7 @@ use unslide_alerts::store::rules::{
     TemplateType,
 };
 use unslide_alerts::store::{
-    ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, rule_table,
+    ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, routing, rule_table,
 };
 use unslide_harness::database::{TestDatabase, acme, arrival, grouping, start, umbrella};
 use unslide_model::Secret;
@@ -31,6 +31,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
         least_reports: None,
         figure: None,
         summary: None,
+        labels: Vec::new(),
         channel: AlertChannel::Webhook,
         address: Secret::new("https://example.com/hook"),
         secret: Secret::new("word"),
@@ -67,11 +68,12 @@ pub async fn in_tx<T>(database: &TestDatabase, work: impl AsyncFnOnce(&mut Tenan
 }
 
 /// Takes every step that is due now, but for sending.
-async fn steps(database: &TestDatabase) {
+pub async fn steps(database: &TestDatabase) {
     for one in list_due(&database.store, 100).await.unwrap() {
         let mut tx = database.store.tenant(&one.tenant).await.unwrap();
         match one.step {
             AlertStep::Evaluate => drop(evaluate_rule(&mut tx, one.rule).await.unwrap()),
+            AlertStep::Route => drop(routing::route_events(&mut tx, one.rule).await.unwrap()),
             AlertStep::Collect => drop(collect_events(&mut tx, one.rule).await.unwrap()),
             AlertStep::Escalate | AlertStep::Send => {}
         }

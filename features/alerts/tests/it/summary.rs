@@ -5,7 +5,8 @@ use crate::hours::hex;
 use crate::messages::{made, new_rule};
 use time::Duration;
 use unslide_alerts::store::ALERT_HOOK;
-use unslide_alerts::store::rules::{AlertCondition, NewAlertRule, SummarySchedule};
+use unslide_alerts::store::rules::{AlertCondition, NewAlertRule};
+use unslide_alerts::store::schedule::SummarySchedule;
 use unslide_alerts::store::summary::is_time_zone;
 use unslide_harness::database::TestDatabase;
 use unslide_health::store::HEALTH_HOOK;
@@ -88,4 +89,31 @@ async fn a_summary_comes_once_a_day_at_the_receivers_hour() {
         event_column(&database, &weekly, "headline").await,
         ["shop in 7 days: 99.45 % of sessions without a crash"]
     );
+}
+
+#[tokio::test]
+async fn a_summary_with_labels_is_about_the_bugs_of_a_team() {
+    let database = TestDatabase::new(&[ALERT_HOOK, HEALTH_HOOK]).await;
+    let with = |labels: &[&str]| NewAlertRule {
+        labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        ..at(11, "UTC", false)
+    };
+    let team = made(&database, &with(&["owner:@a"])).await;
+    let nobody = made(&database, &with(&["owner:none"])).await;
+    let other = made(&database, &with(&["owner:@b"])).await;
+    fill(&database).await;
+    let label = "INSERT INTO group_labels (tenant, group_id, label)
+                 SELECT 'acme', id, CASE title WHEN 'bug 1' THEN 'owner:@a' ELSE 'owner:none' END FROM groups
+                 WHERE title IN ('bug 1', 'bug 2')";
+    database.execute(label).await;
+    database.wait(Duration::hours(27));
+    assert_eq!(evaluate_now(&database, &team).await, 1);
+    let detail = "Worse than before, 99.90 %. Bugs with owner:@a. New bugs: 1, bug 1 (120). Most reports: bug 1 (120).";
+    assert_eq!(event_column(&database, &team, "detail").await, [detail]);
+    // A bug without a label of the word has no owner, either.
+    assert_eq!(evaluate_now(&database, &nobody).await, 1);
+    let detail = "Worse than before, 99.90 %. Bugs with owner:none. Bugs that came back: 1, bug 2 (30). Resolved bugs: 1. \
+                  Most reports: bug 3 (500), bug 2 (30).";
+    assert_eq!(event_column(&database, &nobody, "detail").await, [detail]);
+    assert_eq!(evaluate_now(&database, &other).await, 0, "it has no bug");
 }

@@ -6,4 +6,5 @@ mod api;
 mod looks;
 mod owner_world;
 mod pages;
+mod routing;
 mod sweeps;

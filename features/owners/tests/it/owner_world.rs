@@ -35,7 +35,13 @@ impl Deref for OwnerWorld {
 
 impl OwnerWorld {
     pub async fn start() -> OwnerWorld {
-        let features = [unslide_console::feature(), unslide_owners::feature()];
+        OwnerWorld::start_with(unslide_alerts::Config::default()).await
+    }
+
+    /// Starts it with settings for alerts.
+    pub async fn start_with(alerts: unslide_alerts::Config) -> OwnerWorld {
+        let features =
+            [unslide_console::feature(), unslide_owners::feature(), unslide_alerts::feature(alerts)];
         let world = World::start(unslide_feature::for_api(&features), |_| {}).await;
         let scopes = [Scope::ReportsRead, Scope::SymbolsWrite, Scope::TenantAdmin];
         let key = world.create_key("acme", &scopes).await;

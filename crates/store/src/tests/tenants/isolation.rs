@@ -318,6 +318,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_resource_use_sums", "operators see what each tenant used: slugs and amounts"),
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_tickets_due", "the same of the version before"),
     ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
