@@ -17,8 +17,8 @@ const LABEL_LOOK_INTERVAL: Duration = Duration::seconds(5);
 /// Events of a rule that one step looks at.
 const EVENTS_LIMIT: i64 = 200;
 
-/// Looks at the labels of the groups of a rule's events that are due: an event is told, dropped, or waits on. Returns the number of
-/// events that are told.
+/// Looks at the labels of the groups of a rule's events that are due: the rule gets an event, the event is dropped, or it waits on.
+/// Returns the number of events that the rule gets.
 pub async fn route_events(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let routed = sqlx::query!(

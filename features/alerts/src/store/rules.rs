@@ -219,7 +219,7 @@ pub struct NewAlertRule {
     /// When a rule with the condition `summary` sends; each day at 9:00 (UTC) if absent.
     pub summary: Option<SummarySchedule>,
     /// Labels of which a group has one, such as `owner:@example/cart`, or `owner:none` for groups without an owner; all groups if
-    /// empty. For conditions about groups, whose events wait up to five minutes for the labels of a new group, and for `summary`.
+    /// empty. For conditions about groups, with events that wait up to five minutes for the labels of a new group, and for `summary`.
     #[schema(max_items = 20, example = json!(["owner:@example/cart"]))]
     #[serde(default)]
     pub labels: Vec<String>,

@@ -65,8 +65,8 @@ async fn renew_merged(tx: &mut TenantTx, groups: &[GroupId]) -> Result<()> {
     Ok(())
 }
 
-/// Makes groups due whose owner was read from an earlier revision of these reports, and those of these reports that the last look
-/// has found no source file or no report for.
+/// Makes groups due if their owner was read from an earlier revision of these reports, or if they have one of these reports and the
+/// last look has found no source file or no report.
 async fn renew_for_reports(tx: &mut TenantTx, stored: &StoredReports) -> Result<()> {
     let mut groups: Vec<GroupId> = stored.reports.iter().filter_map(|report| report.group).collect();
     groups.sort_unstable();

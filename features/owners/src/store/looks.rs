@@ -170,7 +170,7 @@ pub async fn claim_groups(tx: &mut TenantTx, limit: u16) -> Result<Vec<DueGroup>
     Ok(due.collect())
 }
 
-/// Groups whose look has found what the last one had found.
+/// Looks with the result of the look before.
 #[derive(Clone, Debug, Default)]
 pub struct UnchangedLooks {
     groups: Vec<GroupId>,
@@ -180,7 +180,7 @@ pub struct UnchangedLooks {
 }
 
 impl UnchangedLooks {
-    /// Adds a group whose app was read at this epoch.
+    /// Adds a group of an app that was read at this epoch.
     pub fn add(&mut self, due: &DueGroup, app: &OwnersApp, file: Option<OwnersFileId>) {
         self.groups.push(due.group);
         self.needed.push(due.needed);

@@ -17,7 +17,7 @@ pub struct OwnerShares {
     pub without_owner: i64,
     /// Those of groups whose owner is still to be looked for. They are in neither share.
     pub not_looked: i64,
-    /// Groups whose report cannot be read: the looks at them are repeated, or were given up.
+    /// Groups with a report that cannot be read: the looks at them are repeated, or were given up.
     pub failing_groups: i64,
     /// `without_owner` in per cent of the crashes that were looked at; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
