@@ -34,6 +34,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_mcp_commands::FEATURE,
     // Source files beside symbols.
     unslide_source_context_commands::FEATURE,
+    // Keys that apps set.
+    unslide_own_keys_commands::FEATURE,
     // Owners of code.
     unslide_owners_commands::FEATURE,
     // Crashes that testers send with TestFlight.

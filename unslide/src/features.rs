@@ -41,6 +41,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_testflight::FEATURE,
     // Tickets of groups in trackers. Its hook locks rows of its own only: those of tickets after their groups.
     unslide_tickets::FEATURE,
+    // Keys that apps set, counted in the rows of reports. It has no hook.
+    unslide_own_keys::FEATURE,
     // Owners of code. It locks rows of its own only, after those of groups: its row of a group after the group.
     unslide_owners::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.

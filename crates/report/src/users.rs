@@ -50,8 +50,7 @@ fn collect_ids(object: JsonValue<'_>, levels: usize, limit: usize, users: &mut V
             }
             return;
         }
-        let name: String = String::from_utf8_lossy(name).to_lowercase().replace(['_', '-', '.'], "");
-        if !ID_MEMBERS.contains(&name.as_str()) {
+        if !is_user_id(name) {
             return;
         }
         let id = match value.as_unsigned() {
@@ -64,6 +63,12 @@ fn collect_ids(object: JsonValue<'_>, levels: usize, limit: usize, users: &mut V
             users.push(id);
         }
     });
+}
+
+/// Returns true for names of members that hold an id of a user.
+pub(crate) fn is_user_id(name: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(name).to_lowercase().replace(['_', '-', '.'], "");
+    ID_MEMBERS.contains(&name.as_str())
 }
 
 #[cfg(test)]

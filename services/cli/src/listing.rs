@@ -126,6 +126,16 @@ pub fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxErr
     Ok(format!("{path}?{}", url.query().unwrap_or_default()))
 }
 
+/// Returns a path below an app, with each part as one segment.
+///
+/// # Errors
+/// Returns an error if the address has no path.
+pub fn app_path(app: &str, rest: &[&str]) -> Result<String, BoxError> {
+    let mut url = Url::parse("http://api/v1/apps")?;
+    url.path_segments_mut().map_err(|()| "an address without a path")?.push(app).extend(rest);
+    Ok(url.path().to_owned())
+}
+
 /// Returns a text of an item, or an empty one if there is none.
 pub fn item_text(item: &Value, name: &str) -> String {
     item[name].as_str().unwrap_or_default().to_owned()
@@ -140,5 +150,13 @@ mod tests {
         let query = [("reason", "a b&c".to_owned()), ("tenant", String::new())];
         let path = with_query("/v1/dead-letters", &query).unwrap();
         assert_eq!(path, "/v1/dead-letters?reason=a+b%26c&tenant=");
+    }
+
+    #[test]
+    fn an_app_is_one_segment_of_a_path() {
+        assert_eq!(
+            app_path("com.example/a b", &["versions"]).unwrap(),
+            "/v1/apps/com.example%2Fa%20b/versions"
+        );
     }
 }

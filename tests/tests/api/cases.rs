@@ -115,7 +115,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         let put = world.request(Method::PUT, &format!("{routes}/builds/23B88"), key).body(build.to_string());
         world.send(put).await.expect_status(200);
     }
-    store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let mut report = crash(A, "1.0");
+    report["user"] = json!({"plan": "pro"});
+    store(world, "acme", &report, 1, world.host.clock.now()).await;
     let capture = crate::signals::captures::analysed(world, "acme", key).await;
     let graph = crate::signals::capture_blocks::analysed_snapshot(world, "acme", key).await;
     let owners = world.post("/v1/owners?app=com.acme.doomed", key, "* @acme/all").await.expect_status(200);
@@ -289,6 +291,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("get_network", Case::new("/v1/apps/com.example.shop/network", Foreign::NotFound)),
         ("list_network", Case::new("/v1/apps/com.example.shop/network/host", Foreign::NotFound)),
         ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
+        ("list_own_keys", Case::new("/v1/apps/com.example.shop/keys", Foreign::NotFound)),
+        ("list_own_key_values", Case::new("/v1/apps/com.example.shop/keys/plan", Foreign::NotFound)),
         ("list_memory_limits", Case::new("/v1/apps/com.example.shop/memory-limits", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),

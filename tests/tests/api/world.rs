@@ -27,6 +27,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_health::feature(),
         unslide_fault_analysis::feature(),
         unslide_console::feature(),
+        unslide_own_keys::feature(),
         unslide_owners::feature(),
         unslide_costs::feature(unslide_costs::Config::default()),
         unslide_ingest::feature(unslide_ingest::Config::default()),

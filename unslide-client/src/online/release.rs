@@ -2,9 +2,8 @@
 
 use super::groups::format_state;
 use crate::prelude::*;
-use reqwest::Url;
 use unslide_cli::ClientError;
-use unslide_cli::listing::{filter_given, item_text, with_query};
+use unslide_cli::listing::{app_path, filter_given, item_text, with_query};
 use unslide_model::figures::format_fraction;
 
 /// Groups and images that are listed of each kind.
@@ -237,13 +236,6 @@ async fn list<'v>(
     Ok(page["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
-/// Returns a path below an app.
-fn app_path(app: &str, rest: &[&str]) -> Result<String, BoxError> {
-    let mut url = Url::parse("http://api/v1/apps")?;
-    url.path_segments_mut().map_err(|()| "an address without a path")?.push(app).extend(rest);
-    Ok(url.path().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,13 +258,5 @@ mod tests {
         let nearly =
             json!({"signal": "a", "statistic": "share", "unit": "1", "value": 0.999_996, "before": 1.0});
         assert_eq!(describe_figure(&nearly), "a 99.99 % from 100.00 %");
-    }
-
-    #[test]
-    fn an_app_is_one_segment_of_a_path() {
-        assert_eq!(
-            app_path("com.example/a b", &["versions"]).unwrap(),
-            "/v1/apps/com.example%2Fa%20b/versions"
-        );
     }
 }

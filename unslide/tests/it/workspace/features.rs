@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 59] = [
+const WORDS: [(&str, &str); 61] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -39,6 +39,8 @@ const WORDS: [(&str, &str); 59] = [
     ("otlp", "unslide_otlp"),
     ("otlp", "otlp_outbox"),
     ("otlp", "otlp_settings"),
+    ("own-keys", "unslide_own_keys"),
+    ("own-keys", "own_keys"),
     ("owners", "unslide_owners"),
     ("owners", "group_owners"),
     ("owners", "codeowners"),

@@ -6,6 +6,7 @@
 mod breadcrumbs;
 mod corpse;
 mod room;
+mod scalar_keys;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -57,8 +58,6 @@ pub struct ContextKey {
     pub name: String,
     /// Its value: the text of a string, or else JSON.
     pub value: String,
-    /// True for a string, a number or a boolean.
-    pub is_scalar: bool,
 }
 
 impl Report<'_> {
@@ -90,13 +89,13 @@ impl Report<'_> {
         corpse::read_corpse(&facts, &mut ContextRoom::default())
     }
 
-    /// Reads the state of the app and the device, and the first `limit` keys with a string, a number or a boolean.
+    /// Reads the state of the app and the device, and the keys with short values: at most 50, with names of at most 64 bytes
+    /// and values of at most 128.
     #[must_use]
-    pub fn read_state(&self, limit: usize) -> (AppState, DeviceState, Vec<ContextKey>) {
+    pub fn read_state(&self) -> (AppState, DeviceState, Vec<ContextKey>) {
         let facts = PartFacts::for_part(self, self.main_part());
-        let keys = read_keys(&facts, &mut ContextRoom::default());
-        let scalars = keys.into_iter().filter(|key| key.is_scalar).take(limit).collect();
-        (AppState::from_facts(&facts), DeviceState::from_facts(&facts), scalars)
+        let keys = scalar_keys::read_scalar_keys(&facts);
+        (AppState::from_facts(&facts), DeviceState::from_facts(&facts), keys)
     }
 }
 
@@ -134,7 +133,7 @@ fn is_shown_elsewhere(name: &[u8]) -> bool {
 
 fn read_key(name: &str, value: Value<'_>, room: &mut ContextRoom) -> ContextKey {
     let name = room.take_name(name);
-    ContextKey { name, value: room.take_value(value), is_scalar: !value.is_container() }
+    ContextKey { name, value: room.take_value(value) }
 }
 
 /// Reads the lines of the log: an array of texts, or one text.

@@ -12,12 +12,8 @@ fn keys_keep_their_order_and_the_last_of_two_counts() {
         r#"{{{CRASH},"user":{{"plan":"free","cart":{{"items":3}},"beta":true,"gone":null,"plan":"pro\nmax",
             "stack_oom":[]}},"user_atcrash":{{"beta":false}}}}"#
     ));
-    let keys: Vec<_> =
-        context.keys.iter().map(|key| (key.name.as_str(), key.value.as_str(), key.is_scalar)).collect();
-    assert_eq!(
-        keys,
-        [("beta", "false", true), ("plan", "pro\\nmax", true), ("cart", r#"{"items":3}"#, false)]
-    );
+    let keys: Vec<_> = context.keys.iter().map(|key| (key.name.as_str(), key.value.as_str())).collect();
+    assert_eq!(keys, [("beta", "false"), ("plan", "pro\\nmax"), ("cart", r#"{"items":3}"#)]);
     assert!(!context.truncated);
 }
 
@@ -94,12 +90,59 @@ fn wrong_types_and_large_texts_do_no_harm() {
     assert_eq!(none, ReportContext::default());
 }
 
+/// Returns the keys by which a report is filtered and counted, as `name=value`.
+fn list_scalars(sections: &str) -> Vec<String> {
+    let json = format!("{{{CRASH},{sections}}}");
+    let (_, _, keys) = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_state();
+    keys.into_iter().map(|key| format!("{}={}", key.name, key.value)).collect()
+}
+
 #[test]
-fn the_keys_of_a_group_are_scalars_and_few() {
-    let keys: Vec<String> = (0..50).map(|n| format!(r#""k{n}":{n},"o{n}":{{}}"#)).collect();
-    let json = format!(r#"{{{CRASH},"user":{{{}}}}}"#, keys.join(","));
-    let (_, _, keys) = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().read_state(20);
-    assert_eq!((keys.len(), keys[19].name.as_str(), keys[19].value.as_str()), (20, "k19", "19"));
+fn strings_numbers_and_booleans_of_user_are_filtered_by() {
+    let user = r#""user":{"plan":"free","beta":true,"tries":3,"share":0.50,"shift":-2,"whole":7.0,"none":null,"list":[1],
+        "flags":{"checkout":"b","deep":{"x":1}},"plan":"pro\u0000","a.b":1,"a":{"b":2},"breadcrumbs":"x"}"#;
+    let keys = list_scalars(&format!(r#"{user},"user_atcrash":{{"beta":false}}"#));
+    let expected = [
+        "beta=false",
+        r"plan=pro\u{0}",
+        "tries=3",
+        "share=0.5",
+        "shift=-2",
+        "whole=7",
+        "flags.checkout=b",
+        "a.b=2",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(list_scalars(r#""recrash_report":{"user":{"plan":"free"}}"#), ["plan=free"]);
+    assert!(list_scalars(r#""user":"u""#).is_empty());
+}
+
+#[test]
+fn ids_of_users_are_not_filtered_by() {
+    let user =
+        r#""user":{"id":"u-17","User-Name":"u","account":{"email":"a@example.com","tier":1},"plan":"free"}"#;
+    assert_eq!(list_scalars(user), ["account.tier=1", "plan=free"]);
+}
+
+#[test]
+fn keys_for_filters_are_bounded_in_number_and_bytes() {
+    let many: Vec<String> = (0..=50).map(|n| format!(r#""k{n}":{n}"#)).collect();
+    let keys = list_scalars(&format!(r#""user":{{{},"k0":"again"}}"#, many.join(",")));
+    assert_eq!((keys.len(), keys[0].as_str(), keys[49].as_str()), (50, "k0=again", "k49=49"));
+    let (name, value) = ("n".repeat(64), "é".repeat(64));
+    assert_eq!(list_scalars(&format!(r#""user":{{"{name}":"{value}"}}"#)), [format!("{name}={value}")]);
+    for over in [
+        format!(r#"{{"{name}n":1}}"#),
+        format!(r#"{{"{name}":{{"n":1}}}}"#),
+        format!(r#"{{"n":"{value}x"}}"#),
+        r#"{"n":1e300}"#.to_owned(),
+        r#"{"n":""}"#.to_owned(),
+        r#"{"":1}"#.to_owned(),
+    ] {
+        assert!(list_scalars(&format!(r#""user":{over}"#)).is_empty(), "{over}");
+    }
+    let escaped = r"\u0041".repeat(128);
+    assert_eq!(list_scalars(&format!(r#""user":{{"n":"{escaped}"}}"#)), [format!("n={}", "A".repeat(128))]);
 }
 
 /// A snapshot as KSCrash's extension writes it, and one whose members have other types.

@@ -53,7 +53,7 @@ pub struct ReportFilter {
     pub group: Option<GroupId>,
     /// Another report of the same crash, with this id, is counted instead of it.
     pub same_crash_as: Option<ReportId>,
-    /// The app's own key with this name has this value, or it is one of several values with commas between them.
+    /// The app's own key with this name has this value, alone or among several with commas between them.
     pub key: Option<(String, String)>,
     /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
     /// Of more than 10,000 such groups those that were seen last count.
@@ -414,8 +414,10 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFil
         query.push(" AND r.same_crash_as = ").push_bind(counted.uuid());
     }
     if let Some((name, value)) = &filter.key {
-        query.push(" AND ").push_bind(value.replace('\0', "")).push(" = ANY (string_to_array(");
-        query.push(KEYS_COLUMN).push(" ->> ").push_bind(name.replace('\0', "")).push(", ', '))");
+        let (name, value) = (name.replace('\0', ""), value.replace('\0', ""));
+        query.push(" AND (").push(KEYS_COLUMN).push(" ->> ").push_bind(name.clone()).push(" = ");
+        query.push_bind(value.clone()).push(" OR ").push_bind(value).push(" = ANY (string_to_array(");
+        query.push(KEYS_COLUMN).push(" ->> ").push_bind(name).push(", ', ')))");
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

@@ -558,7 +558,8 @@ async fn reports_are_found_by_a_key_of_the_app_also_with_several_values() {
             arrival(4),
         ])
         .await;
-    for (value, expected) in [("map", vec![2, 1]), ("cart", vec![1]), ("ma", vec![]), ("cart, map", vec![])] {
+    for (value, expected) in [("map", vec![2, 1]), ("cart", vec![1]), ("ma", vec![]), ("cart, map", vec![1])]
+    {
         let key = Some((screen.to_owned(), value.to_owned()));
         let filter = ReportFilter { key, ..ReportFilter::default() };
         let found = all(&database, &filter, 10).await;

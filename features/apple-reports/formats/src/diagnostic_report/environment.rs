@@ -13,6 +13,8 @@ const STATES_LIMIT: usize = 200;
 const METADATA_LIMIT: usize = 50;
 /// The maximum size of a text, in bytes.
 const TEXT_BYTES_LIMIT: usize = 1_024;
+/// Maximum size of a key's value by which reports are filtered, in bytes.
+const KEY_VALUE_BYTES_LIMIT: usize = 128;
 
 /// A state that the app reported before the event.
 #[derive(Clone, Debug, Default)]
@@ -164,7 +166,7 @@ impl Environment {
         for (key, mut values) in keys {
             // The order of states is not documented.
             values.sort_unstable();
-            json.some_string(&key, Some(&values.join(", ")));
+            json.some_string(&key, Some(&join_values(&values)));
         }
         self.write_states(json);
         self.write_signposts(json);
@@ -205,6 +207,20 @@ impl Environment {
             }
         });
     }
+}
+
+/// Returns the first values that fit, with commas between them. Longer texts are no keys for filters.
+fn join_values(values: &[&str]) -> String {
+    let mut joined = String::new();
+    for value in values {
+        let separator = if joined.is_empty() { "" } else { ", " };
+        if joined.len() + separator.len() + value.len() > KEY_VALUE_BYTES_LIMIT {
+            break;
+        }
+        joined.push_str(separator);
+        joined.push_str(value);
+    }
+    joined
 }
 
 /// Returns a text such as `iPhone OS 27.0 (24A435)`.

@@ -1,6 +1,7 @@
 //! The state of the app and the device in a group's newest reports, and the values of keys that a person picks.
 
 use crate::components::breakdown::{Breakdown, BreakdownWords, bar_percent};
+use crate::pages::report_pages::report_filters::REPORTS_PAGE;
 use crate::prelude::*;
 use unslide_api::feature::site::{Tx, describe_only_device, describe_verdict, load_context};
 use unslide_site::BarSelect;
@@ -46,11 +47,12 @@ impl GroupContextSection {
         let found = load_context(symbolication, tx, group).await?;
         let keys = pick_keys(&found.keys, state);
         let values = if keys.is_empty() { Vec::new() } else { count_key_values(tx, group, &keys).await? };
-        Ok(GroupContextSection::from_counts(symbolication, &found, &keys, &values))
+        Ok(GroupContextSection::from_counts(symbolication, group, &found, &keys, &values))
     }
 
     fn from_counts(
         symbolication: &Symbolication,
+        group: GroupId,
         found: &GroupContext,
         keys: &[String],
         values: &[KeyValueUse],
@@ -66,7 +68,7 @@ impl GroupContextSection {
             verdicts: verdicts.collect(),
             device_note: describe_only_device(&symbolication.analyses, found),
             selects,
-            values: keys.iter().filter_map(|key| break_down(key, &found.keys, values)).collect(),
+            values: keys.iter().filter_map(|key| break_down(group, key, &found.keys, values)).collect(),
         }
     }
 
@@ -100,11 +102,21 @@ fn key_selects(keys: &[ContextKeyUse], picked: &[String]) -> Vec<BarSelect> {
     KEY_FIELDS.into_iter().enumerate().map(select).collect()
 }
 
-/// Returns the table of a key's values, or `None` if no report has it.
-fn break_down(key: &str, keys: &[ContextKeyUse], values: &[KeyValueUse]) -> Option<Breakdown> {
+/// Returns the table of a key's values, with links to their reports, or `None` if no report has it.
+fn break_down(
+    group: GroupId,
+    key: &str,
+    keys: &[ContextKeyUse],
+    values: &[KeyValueUse],
+) -> Option<Breakdown> {
     let total = keys.iter().find(|found| found.name == key)?.reports;
     let values = values.iter().filter(|value| value.key == key);
-    let values = values.map(|value| (value.value.as_str(), value.reports, None));
+    let group = group.to_string();
+    let link = |value: &str| {
+        let pair = format!("{key}={value}");
+        build_link(REPORTS_PAGE, &[("group", Some(&group)), ("key", Some(&pair))])
+    };
+    let values = values.map(|value| (value.value.as_str(), value.reports, Some(link(&value.value))));
     let by = format!("{key}, in {}", counted(total, "report", "reports"));
     let words = BreakdownWords { by: &by, head: key, unknown: "empty" };
     Some(Breakdown::from_values(words, total, false, values))
@@ -161,6 +173,6 @@ mod tests {
             ("In the background", 80, "800 of 1\u{202f}000 reports")
         );
         assert!(share("unknown").is_none());
-        assert!(break_down("gone", &[key("plan", 2)], &[]).is_none());
+        assert!(break_down(GroupId::default(), "gone", &[key("plan", 2)], &[]).is_none());
     }
 }

@@ -29,8 +29,8 @@ pub(crate) const REPORT_FILTERS: [&str; 18] = [
     "key",
 ];
 /// Filters without a field: a link sets them, and each is shown with a link that removes it.
-const LINKED_REPORT_FILTERS: [&str; 10] =
-    ["status", "group", "debug_id", "fatal", "counted", "from", "to", "without", "same_crash_as", "key"];
+const LINKED_REPORT_FILTERS: [&str; 9] =
+    ["status", "group", "debug_id", "fatal", "counted", "from", "to", "without", "same_crash_as"];
 /// Frequent types of reports. A gateway may send others.
 const REPORT_TYPES: [&str; 13] = [
     "mach",
@@ -95,6 +95,7 @@ pub(crate) fn list_fields(state: &PageState) -> Vec<BarSelect> {
         BarSelect::as_text("kind", "Type", &REPORT_TYPES, state),
         BarSelect::as_text("model", "Device", &[], state),
         BarSelect::as_text("os_version", "System", &[], state),
+        BarSelect::as_text("key", "Key=value", &[], state),
     ]
 }
 
@@ -122,7 +123,6 @@ fn build_chip(state: &PageState, name: &str) -> Option<(String, String)> {
         ("without", other) => format!("without a {other}"),
         ("debug_id", value) => format!("debug id {value}"),
         ("same_crash_as", value) => format!("same crash as {value}"),
-        ("key", value) => value.to_owned(),
         ("status", value) => format!("all frames {value}"),
         (name, value) => format!("{name} {value}"),
     };

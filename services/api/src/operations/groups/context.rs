@@ -42,7 +42,8 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Counts states of the app and the device, and the app's own keys, in the newest 1,000 reports of the group: how many state that
 /// the app was in the background, that the device was short of memory, storage or power, too warm or jailbroken, and how many
 /// have each key, and what analyses of faults found in how many, from how many devices. If one device only has the reports, the
-/// answer says so, with what its reports in other groups have in common with these. Of a report, the first 24 keys of `user` that are texts, numbers or booleans count.
+/// answer says so, with what its reports in other groups have in common with these. Of a report, the first 50 keys of `user` that are short texts, numbers or booleans count, also those of
+/// objects directly in it as `object.member`.
 #[utoipa::path(get, path = "/v1/groups/{id}/context", tag = "groups", operation_id = "get_group_context",
     params(("id" = Uuid, Path, description = "The group's id."), GroupContextQuery),
     responses((status = 200, description = "The counts.", body = GroupContextShares), Failures),

@@ -54,7 +54,7 @@ pub struct ReportQuery {
     /// The id of a report of a crash: lists the other reports of the same crash, which it is counted for.
     pub same_crash_as: Option<String>,
     /// A key of the app with its value, such as `plan=pro`, or a state that MetricKit reports, such as `state com.example.screen=map`. If a
-    /// key has several values with commas between them, one of them.
+    /// key has several values with commas between them, one of them or all. `GET /v1/apps/{app}/keys` lists the keys.
     #[param(example = "state com.example.screen=map")]
     pub key: Option<String>,
     /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
