@@ -11,7 +11,6 @@ use axum::routing::get;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Api, Kind, Path, Problem, Query, ReportsRead};
-use unslide_site::words::format_percentage;
 use unslide_site::{
     FilterBar, PageState, Shell, SignedIn, Template, app_and_version, build_link, escaping, filters,
     render_html,
@@ -57,10 +56,6 @@ impl OwnKeysPage {
         let filters: Vec<_> =
             [("app", chosen.app.as_str()), ("counted", "true")].into_iter().chain(version).collect();
         reports_link(&filters, &chosen.key, value)
-    }
-
-    fn percent(part: i64, whole: i64) -> String {
-        format_percentage(part, whole).unwrap_or_default()
     }
 }
 
