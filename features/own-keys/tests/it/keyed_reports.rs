@@ -1,6 +1,6 @@
 //! Reports with keys.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use unslide_harness::database::{arrival, grouping, start};
 use unslide_model::{ContentHash, ReportId};
 use unslide_store::GroupId;
@@ -18,7 +18,7 @@ pub fn with_keys(n: u16, bug: u8, keys: Value) -> Arrival {
     report.content_hash = ContentHash([bytes, bytes].concat().try_into().unwrap());
     report.received_at = start() + time::Duration::seconds(n.into());
     report.facts.grouping = Some(grouping(bug, false));
-    report.facts.context = json!({ "keys": keys });
+    report.facts.context = Value::Object(Map::from_iter([("keys".to_owned(), keys)]));
     report
 }
 
