@@ -44,6 +44,8 @@ impl ReceivedRequest {
 pub enum HttpAnswer {
     /// It is answered with a status and a body.
     Status(u16, &'static str),
+    /// It is refused with 429 for this many seconds.
+    Limited(u32),
     /// It is sent elsewhere.
     Redirect(&'static str),
     /// It is answered with 200, after this time.
@@ -56,6 +58,7 @@ impl HttpAnswer {
     fn status(self) -> Option<u16> {
         match self {
             HttpAnswer::Status(status, _) => Some(status),
+            HttpAnswer::Limited(_) => Some(429),
             HttpAnswer::Redirect(_) => Some(307),
             HttpAnswer::Late(_) => Some(200),
             HttpAnswer::Cut => None,
@@ -211,6 +214,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<ReceivedRequest> {
 async fn write_answer(mut stream: TcpStream, answer: HttpAnswer) {
     let (status, more, body) = match answer {
         HttpAnswer::Status(status, body) => (status, String::new(), body),
+        HttpAnswer::Limited(seconds) => (429, format!("retry-after: {seconds}\r\n"), ""),
         HttpAnswer::Redirect(to) => (307, format!("location: {to}\r\n"), ""),
         HttpAnswer::Late(time) => {
             tokio::time::sleep(time).await;

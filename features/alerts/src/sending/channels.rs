@@ -4,11 +4,12 @@
 //! webhooks"; Feishu "Custom bot usage guide" (the sign has the text to sign as its key); DingTalk "Custom robot
 //! security settings"; WeCom "Group robot configuration".
 
+use super::cards::{add_query, build_discord, build_google_chat, build_teams, google_chat_url};
 use super::pagers::{build_opsgenie, build_pagerduty, check_genie_key, check_routing_key};
 use super::receiver::{AlertRequest, ReceiverAnswer};
 use super::text::{fill_template, format_plain, message_to_json};
 use crate::store::events::AlertEvent;
-use crate::store::messages::ClaimedAlertMessage;
+use crate::store::messages::{ClaimedAlertMessage, DeliveryFailure};
 use crate::store::rules::AlertChannel;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -46,9 +47,12 @@ pub fn check_secret(channel: AlertChannel, secret: &Secret) -> Result<(), String
         },
         AlertChannel::Feishu | AlertChannel::Dingtalk => Ok(()),
         AlertChannel::Kafka => Err("secret: kafka has none".to_owned()),
-        AlertChannel::Slack | AlertChannel::Wecom | AlertChannel::Mail => {
-            Err(format!("secret: {channel} has none; the address is what is secret"))
-        }
+        AlertChannel::Slack
+        | AlertChannel::Wecom
+        | AlertChannel::Teams
+        | AlertChannel::Discord
+        | AlertChannel::GoogleChat
+        | AlertChannel::Mail => Err(format!("secret: {channel} has none; the address is what is secret")),
     }
 }
 
@@ -96,16 +100,21 @@ pub fn build_request(
             if !secret.is_empty() {
                 let millis = now.saturating_mul(1_000);
                 let sign = sign_body(secret.as_bytes(), format!("{millis}\n{secret}").as_bytes())?;
-                let query = form_urlencoded::Serializer::new(String::new())
-                    .append_pair("timestamp", &millis.to_string())
-                    .append_pair("sign", &sign)
-                    .finish();
-                let joint = if url.reveal().contains('?') { '&' } else { '?' };
-                url = Secret::new(format!("{}{joint}{query}", url.reveal()));
+                url = add_query(&url, &[("timestamp", &millis.to_string()), ("sign", &sign)]);
             }
             json!({"msgtype": "text", "text": {"content": text}}).to_string()
         }
         AlertChannel::Wecom => json!({"msgtype": "text", "text": {"content": text}}).to_string(),
+        AlertChannel::Teams => build_teams(message, public_url),
+        AlertChannel::Discord => {
+            // With it an error of the message is one of the answer.
+            url = add_query(&url, &[("wait", "true")]);
+            build_discord(message, public_url)
+        }
+        AlertChannel::GoogleChat => {
+            url = google_chat_url(message);
+            build_google_chat(message, public_url)
+        }
         AlertChannel::Pagerduty => build_pagerduty(message, public_url),
         AlertChannel::Opsgenie => {
             headers.push(("authorization", format!("GenieKey {secret}")));
@@ -145,27 +154,48 @@ fn build_webhook(
 /// # Errors
 /// Returns the receiver's answer, for the tenant. For a receiver in the operator's networks it is the status
 /// alone: a rule must not read the answers of servers there.
-pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<(), String> {
-    let ReceiverAnswer { status, body, is_in_networks } = answer;
+pub fn check_answer(channel: AlertChannel, answer: &ReceiverAnswer) -> Result<(), DeliveryFailure> {
+    let ReceiverAnswer { status, body, is_in_networks, retry_after } = answer;
     let refused = || {
-        if *is_in_networks {
-            return format!("The receiver answered with HTTP {status} and did not take the message");
-        }
         let text: String = String::from_utf8_lossy(body).chars().take(LONGEST_ANSWER).collect();
-        format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escape_line(&text))
+        let text = if *is_in_networks {
+            format!("The receiver answered with HTTP {status} and did not take the message")
+        } else {
+            format!("The receiver answered with HTTP {status}: {}", unslide_report::text::escape_line(&text))
+        };
+        DeliveryFailure { text, is_final: is_final(channel, *status), pause: *retry_after }
     };
     if !(200..300).contains(status) {
         return Err(refused());
     }
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_taken = match channel {
-        AlertChannel::Mail | AlertChannel::Kafka | AlertChannel::Pagerduty | AlertChannel::Opsgenie => true,
+        AlertChannel::Mail
+        | AlertChannel::Kafka
+        | AlertChannel::Pagerduty
+        | AlertChannel::Opsgenie
+        // The answer repeats the message, and may be longer than what is read of it.
+        | AlertChannel::Discord
+        | AlertChannel::GoogleChat
+        // It says only that the workflow has begun.
+        | AlertChannel::Teams => true,
         // A service compatible with Slack may say so.
         AlertChannel::Webhook | AlertChannel::Slack => answer["ok"] != false,
         AlertChannel::Feishu => answer["code"] == 0,
         AlertChannel::Dingtalk | AlertChannel::Wecom => answer["errcode"] == 0,
     };
     if is_taken { Ok(()) } else { Err(refused()) }
+}
+
+/// Returns true if a chat will never take the message: its webhook is gone, or it refuses the card.
+fn is_final(channel: AlertChannel, status: u16) -> bool {
+    match channel {
+        AlertChannel::Slack => matches!(status, 404 | 410),
+        AlertChannel::Teams | AlertChannel::Discord | AlertChannel::GoogleChat => {
+            matches!(status, 400 | 401 | 403 | 404 | 410 | 413)
+        }
+        _ => false,
+    }
 }
 
 /// Returns the address of the ticket that a webhook has made of the only group of a message: `ticket_url` of its answer.
@@ -246,18 +276,50 @@ mod tests {
             (false, AlertChannel::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
             (false, AlertChannel::Wecom, 200, "<html>"),
         ] {
-            let answer = |is_in_networks| ReceiverAnswer { status, body: body.into(), is_in_networks };
+            let answer = |is_in_networks| ReceiverAnswer {
+                status,
+                body: body.into(),
+                is_in_networks,
+                retry_after: None,
+            };
             let checked = check_answer(channel, &answer(false));
             assert_eq!(checked.is_ok(), taken, "{channel} {status} {body}");
-            if let Err(text) = checked {
+            if let Err(DeliveryFailure { text, .. }) = checked {
                 assert!(text.contains(body), "{text}");
-                let hidden = check_answer(channel, &answer(true)).unwrap_err();
+                let hidden = check_answer(channel, &answer(true)).unwrap_err().text;
                 assert!(body.is_empty() || !hidden.contains(body), "{hidden}");
             }
         }
-        let answer = ReceiverAnswer { status: 502, body: b"down\x1b[2J".into(), is_in_networks: false };
-        let text = check_answer(AlertChannel::Webhook, &answer).unwrap_err();
-        assert_eq!(text, "The receiver answered with HTTP 502: down\\u{1b}[2J");
+        let answer = ReceiverAnswer {
+            status: 502,
+            body: b"down\x1b[2J".into(),
+            is_in_networks: false,
+            retry_after: None,
+        };
+        let failure = check_answer(AlertChannel::Webhook, &answer).unwrap_err();
+        assert_eq!(failure.text, "The receiver answered with HTTP 502: down\\u{1b}[2J");
+    }
+
+    #[test]
+    fn a_chat_without_its_webhook_is_not_tried_again() {
+        use AlertChannel::{Discord, GoogleChat, Slack, Teams, Webhook};
+        for (channel, status, is_final) in [
+            (Discord, 404, true),
+            (Discord, 400, true),
+            (Discord, 429, false),
+            (GoogleChat, 403, true),
+            (GoogleChat, 503, false),
+            (Teams, 401, true),
+            (Teams, 408, false),
+            (Slack, 410, true),
+            (Slack, 403, false),
+            (Webhook, 404, false),
+        ] {
+            let retry_after = (status == 429).then_some(time::Duration::seconds(7));
+            let answer = ReceiverAnswer { status, body: Vec::new(), is_in_networks: false, retry_after };
+            let failure = check_answer(channel, &answer).unwrap_err();
+            assert_eq!((failure.is_final, failure.pause), (is_final, retry_after), "{channel} {status}");
+        }
     }
 
     #[test]
@@ -276,7 +338,8 @@ mod tests {
         let url = "https://tickets.example.com/SHOP-17";
         let made = format!(r#"{{"ticket_url":"{url}"}}"#);
         let find = |channel, groups, body: &str| {
-            let answer = ReceiverAnswer { status: 201, body: body.into(), is_in_networks: false };
+            let answer =
+                ReceiverAnswer { status: 201, body: body.into(), is_in_networks: false, retry_after: None };
             find_ticket(&sent(channel, groups), &answer).map(|ticket| (ticket.group, ticket.url))
         };
         assert_eq!(find(AlertChannel::Webhook, 1, &made), Some((group.id, url.to_owned())));

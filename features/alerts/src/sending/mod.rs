@@ -3,6 +3,7 @@
 //! Every process of the api runs it. The database gives each message to one process at a time. `store`
 //! decides which messages are sent. This module has the channels.
 
+mod cards;
 mod channels;
 mod kafka;
 mod mail;
@@ -19,7 +20,7 @@ pub use settings::Alerts;
 pub use unslide_runtime::egress::AllowedReceivers;
 
 use crate::NAME;
-use crate::store::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
+use crate::store::messages::{self, ClaimedAlertMessage, DeliveryFailure, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
 use crate::store::{self, AlertRuleId, AlertStep, DueAlert, firings, recipients as stored, routing};
 use channels::MadeTicket;
@@ -211,17 +212,16 @@ impl AlertSender {
                 let mail = AlertMail { tenant, message: &message, to };
                 (limit_delivery(self.deliver_message(&mail)).await, None)
             }
-            MailAdmission::Held { outcome, reason } => (Err(reason), Some(outcome)),
+            MailAdmission::Held { outcome, reason } => (Err(reason.into()), Some(outcome)),
         };
         let word = match (&outcome, held) {
             (Ok(_), _) => "delivered",
-            (Err(_), _) if message.attempt >= MOST_ATTEMPTS => "given_up",
+            (Err(failure), _) if failure.is_final || message.attempt >= MOST_ATTEMPTS => "given_up",
             (Err(_), held) => held.unwrap_or("retried"),
         };
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
-        let ended = outcome.as_ref().map(drop).map_err(String::as_str);
-        messages::finish_attempt(&mut tx, &message, ended).await?;
+        messages::finish_attempt(&mut tx, &message, outcome.as_ref().map(drop)).await?;
         if let Ok(Some(ticket)) = outcome {
             link_ticket(&mut tx, &message.rule_name, ticket).await?;
         }
@@ -255,7 +255,7 @@ impl AlertSender {
 
     /// Delivers a message by its channel, and returns the ticket that its receiver has made. Errors are for the tenant: they
     /// name no internals of the service.
-    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<Option<MadeTicket>, String> {
+    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<Option<MadeTicket>, DeliveryFailure> {
         let AlertMail { tenant, message, .. } = mail;
         match message.channel {
             AlertChannel::Mail => self.send_mail(mail).await?,
@@ -284,7 +284,10 @@ impl AlertSender {
         tx.commit().await
     }
 
-    async fn post_message(&self, message: &ClaimedAlertMessage) -> Result<Option<MadeTicket>, String> {
+    async fn post_message(
+        &self,
+        message: &ClaimedAlertMessage,
+    ) -> Result<Option<MadeTicket>, DeliveryFailure> {
         let now = self.clock.now().unix_timestamp();
         let request = channels::build_request(message, &self.public_url, now)?;
         let answer = self.http.post_request(&request).await.map_err(|error| {
@@ -315,10 +318,10 @@ async fn link_ticket(tx: &mut TenantTx, rule_name: &str, ticket: MadeTicket) -> 
 }
 
 /// Ends a delivery that takes too long: its tenant's next message waits for it.
-async fn limit_delivery<T>(delivery: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+async fn limit_delivery<T, E: From<String>>(delivery: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let ended = tokio::time::timeout(LONGEST_DELIVERY, delivery).await;
     ended.unwrap_or_else(|_| {
-        Err(format!("The receiver did not answer within {} s", LONGEST_DELIVERY.as_secs()))
+        Err(format!("The receiver did not answer within {} s", LONGEST_DELIVERY.as_secs()).into())
     })
 }
 

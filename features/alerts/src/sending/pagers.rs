@@ -52,7 +52,7 @@ fn last_step(message: &ClaimedAlertMessage) -> FiringStep {
 
 /// Returns the key by which later messages change the alert: the rule of a figure, a firing, a rule and a group, or else the
 /// message.
-fn deduplication_key(message: &ClaimedAlertMessage) -> String {
+pub fn deduplication_key(message: &ClaimedAlertMessage) -> String {
     if let Some(firing) = message.named.iter().rev().find_map(|event| event.firing.as_ref()) {
         // A figure is good again. Events are not: the next firing has to page again.
         let key =

@@ -2,7 +2,7 @@
 
 use crate::store::rules::TemplateType;
 use reqwest::Method;
-use std::time::Duration;
+use time::Duration;
 use unslide_model::Secret;
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 
@@ -10,7 +10,7 @@ use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
 pub const SECTION: &str = "api.alerts";
 
 /// How long a receiver has, from the name's look-up to the answer's end. Shorter than the lease of a message.
-const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
+const RECEIVER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// The most bytes of an answer that are read.
 const LONGEST_ANSWER: usize = 16 << 10;
 
@@ -36,6 +36,8 @@ pub struct ReceiverAnswer {
     pub body: Vec<u8>,
     /// True if the receiver is in one of the operator's networks. A tenant does not read its answer.
     pub is_in_networks: bool,
+    /// The pause that the receiver asks for, in whole seconds.
+    pub retry_after: Option<Duration>,
 }
 
 /// The reason for which there is no answer.
@@ -83,7 +85,10 @@ impl HttpSender {
             body.extend_from_slice(chunk.get(..left).unwrap_or(&chunk));
         }
         let is_in_networks = self.client.is_in_networks(&answer);
-        Ok(ReceiverAnswer { status: answer.status().as_u16(), body, is_in_networks })
+        let retry_after =
+            answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.map(|seconds: u32| Duration::seconds(seconds.into()));
+        Ok(ReceiverAnswer { status: answer.status().as_u16(), body, is_in_networks, retry_after })
     }
 }
 

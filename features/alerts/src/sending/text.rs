@@ -24,7 +24,7 @@ pub fn event_link(event: &AlertEvent, public_url: &str) -> String {
 }
 
 /// Returns the URL of the page that acknowledges the firing of an event, if the console's address is known.
-fn acknowledge_link(event: &AlertEvent, public_url: &str) -> Option<String> {
+pub fn acknowledge_link(event: &AlertEvent, public_url: &str) -> Option<String> {
     let path = event.firing.as_ref()?.acknowledge_path.as_ref()?;
     (!public_url.is_empty()).then(|| format!("{public_url}{path}"))
 }
@@ -49,14 +49,18 @@ pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
 
 fn event_lines(event: &AlertEvent, rule_name: &str, with_headline: bool, public_url: &str) -> String {
     let what = if with_headline { escape_line(&event.headline).into_owned() } else { String::new() };
+    let acknowledge = acknowledge_link(event, public_url).map(|link| format!("Acknowledge: {link}"));
+    let links = [event_link(event, public_url), acknowledge.unwrap_or_default()];
+    let lines = [what].into_iter().chain(describe_event(event, rule_name)).chain(links);
+    lines.filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
+}
+
+/// Returns what is known of an event beside its headline, as lines without control characters. Some may be empty.
+pub fn describe_event(event: &AlertEvent, rule_name: &str) -> [String; 4] {
     let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
     let counts = event.group.as_ref().map(describe_group).unwrap_or_default();
-    let acknowledge = acknowledge_link(event, public_url).map(|link| format!("Acknowledge: {link}"));
     let detail = escape_line(&event.detail).into_owned();
-    let rule = format!("Rule: {}", escape_line(rule_name));
-    let lines =
-        [what, detail, counts, of, rule, event_link(event, public_url), acknowledge.unwrap_or_default()];
-    lines.iter().filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
+    [detail, counts, of, format!("Rule: {}", escape_line(rule_name))]
 }
 
 /// Returns the short name and the counts of a group.
@@ -70,7 +74,7 @@ fn describe_group(group: &AlertGroup) -> String {
 }
 
 /// Returns the name of the rule that an event is of: of a firing that was escalated, the rule that fires.
-fn event_rule_name<'m>(event: &'m AlertEvent, message: &'m ClaimedAlertMessage) -> &'m str {
+pub fn event_rule_name<'m>(event: &'m AlertEvent, message: &'m ClaimedAlertMessage) -> &'m str {
     event.firing.as_ref().map_or(&message.rule_name, |firing| &firing.rule_name)
 }
 

@@ -101,6 +101,23 @@ pub struct ClaimedAlertMessage {
     pub named: Vec<AlertEvent>,
 }
 
+/// A failed attempt to deliver a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryFailure {
+    /// The reason, for the tenant.
+    pub text: String,
+    /// True if no later attempt can succeed.
+    pub is_final: bool,
+    /// The pause that the receiver asks for.
+    pub pause: Option<Duration>,
+}
+
+impl From<String> for DeliveryFailure {
+    fn from(text: String) -> DeliveryFailure {
+        DeliveryFailure { text, is_final: false, pause: None }
+    }
+}
+
 /// Puts the events of a rule that wait into a message, unless it is too early for one. Returns whether there is one.
 pub async fn collect_events(tx: &mut TenantTx, rule: AlertRuleId) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
@@ -270,20 +287,22 @@ async fn list_events(tx: &mut TenantTx, message: AlertMessageId) -> Result<Vec<A
     Ok(events.collect())
 }
 
-/// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`].
+/// Notes how an attempt ended. One that failed is repeated later, up to [`MOST_ATTEMPTS`], unless the failure is final.
 pub async fn finish_attempt(
     tx: &mut TenantTx,
     message: &ClaimedAlertMessage,
-    outcome: std::result::Result<(), &str>,
+    outcome: std::result::Result<(), &DeliveryFailure>,
 ) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let status = match outcome {
         Ok(()) => AlertStatus::Delivered,
-        Err(_) if message.attempt >= MOST_ATTEMPTS => AlertStatus::Failed,
+        Err(failure) if failure.is_final || message.attempt >= MOST_ATTEMPTS => AlertStatus::Failed,
         Err(_) => AlertStatus::Waiting,
     };
+    let failure = outcome.err();
     let error =
-        outcome.err().map(|error| error.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
+        failure.map(|failure| failure.text.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
+    let asked = failure.and_then(|failure| failure.pause).unwrap_or_default().min(SEND_BACKOFF_MAX);
     sqlx::query!(
         "UPDATE alert_messages
          SET status = $4, due_at = $5, last_error = $6, delivered_at = CASE WHEN $4 = 'delivered' THEN $7::timestamptz END
@@ -292,7 +311,7 @@ pub async fn finish_attempt(
         message.id as AlertMessageId,
         message.attempt,
         status.as_str(),
-        now + retry_pause(message.attempt),
+        now + retry_pause(message.attempt).max(asked),
         error,
         now
     )

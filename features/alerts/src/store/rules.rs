@@ -96,6 +96,12 @@ words! {
         Dingtalk = "dingtalk",
         /// A group robot of WeCom.
         Wecom = "wecom",
+        /// A workflow of Microsoft Teams that posts what its webhook gets.
+        Teams = "teams",
+        /// A webhook of a Discord channel.
+        Discord = "discord",
+        /// A webhook of a Google Chat space.
+        GoogleChat = "google_chat",
         /// A service of PagerDuty, by its Events API v2.
         Pagerduty = "pagerduty",
         /// A team of Opsgenie, by its Alert API.
@@ -223,7 +229,8 @@ pub struct NewAlertRule {
     #[schema(max_items = 20, example = json!(["owner:@example/cart"]))]
     #[serde(default)]
     pub labels: Vec<String>,
-    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `pagerduty`, `opsgenie`, `mail` or `kafka`.
+    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `teams`, `discord`, `google_chat`, `pagerduty`, `opsgenie`, `mail`
+    /// or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
     /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` empty. Pagers have a

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alerts_api;
+mod cards;
 mod escalation;
 mod figures;
 mod fleet;

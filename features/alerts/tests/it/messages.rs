@@ -4,8 +4,8 @@ use time::Duration;
 use time::macros::time;
 use unslide_alerts::store::events::{AlertCause, raise_events};
 use unslide_alerts::store::messages::{
-    AlertStatus, ClaimedAlertMessage, ListedAlertMessage, MOST_ATTEMPTS, SEND_LEASE_TIMEOUT, claim_message,
-    collect_events, finish_attempt, send_again,
+    AlertStatus, ClaimedAlertMessage, DeliveryFailure, ListedAlertMessage, MOST_ATTEMPTS, SEND_LEASE_TIMEOUT,
+    claim_message, collect_events, finish_attempt, send_again,
 };
 use unslide_alerts::store::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, QuietHours,
@@ -86,7 +86,8 @@ async fn claimed(database: &TestDatabase, rule: &AlertRule) -> Option<ClaimedAle
 }
 
 async fn finished(database: &TestDatabase, message: &ClaimedAlertMessage, outcome: Result<(), &str>) {
-    in_tx(database, async |tx| finish_attempt(tx, message, outcome).await.unwrap()).await;
+    let failure = outcome.map_err(|text| DeliveryFailure::from(text.to_owned()));
+    in_tx(database, async |tx| finish_attempt(tx, message, failure.as_ref().copied()).await.unwrap()).await;
 }
 
 async fn listed(database: &TestDatabase) -> Vec<ListedAlertMessage> {
