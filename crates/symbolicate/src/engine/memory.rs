@@ -26,6 +26,8 @@ pub(super) fn with_memory<R>(work: impl FnOnce(&mut AnswerMemory) -> R) -> R {
 /// Answers by symbols, as they were written.
 pub(super) struct AnswerMemory {
     slots: Vec<Slot>,
+    /// Hashes of the keys that were asked for last.
+    seen: Vec<u32>,
     /// The answers one after another, from the start again when it is full.
     ring: Vec<u8>,
     /// Bytes that were ever written to the ring, gaps at its end included.
@@ -84,31 +86,34 @@ impl AnswerKey {
         Some(AnswerKey { place: AnswerPlace { symcache: symbols.number(), relative, variant }, image })
     }
 
-    fn slot_index(&self) -> usize {
+    fn hash(&self) -> u64 {
         let AnswerPlace { symcache, relative, variant } = self.place;
-        let mixed =
-            (relative ^ u64::from(variant) << 56 ^ symcache << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 40) as usize % SLOTS_LIMIT
+        (relative ^ u64::from(variant) << 56 ^ symcache << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
 impl AnswerMemory {
     const fn empty() -> AnswerMemory {
-        AnswerMemory { slots: Vec::new(), ring: Vec::new(), written: 0 }
+        AnswerMemory { slots: Vec::new(), seen: Vec::new(), ring: Vec::new(), written: 0 }
     }
 
     /// Returns the answer, if it is remembered.
     #[inline]
     pub(super) fn find(&self, key: &AnswerKey) -> Option<&[u8]> {
-        let slot = self.slots.get(key.slot_index()).filter(|slot| slot.place == key.place)?;
+        let slot = self.slots.get(slot_index(key.hash())).filter(|slot| slot.place == key.place)?;
         let is_overwritten = self.written - slot.start > REMEMBERED_BYTES_LIMIT as u64;
         let start = ring_index(slot.start);
         self.ring.get(start..start + slot.bytes).filter(|_| !is_overwritten)
     }
 
-    /// Remembers an answer, unless it is long.
+    /// Remembers an answer that is seen for the second time, unless it is long: stacks that come once cost no copy, and take
+    /// no place of others.
     pub(super) fn remember(&mut self, key: &AnswerKey, answer: &[u8]) {
-        if answer.len() > ANSWER_BYTES_LIMIT {
+        self.slots.resize(SLOTS_LIMIT, Slot::default());
+        self.seen.resize(SLOTS_LIMIT, 0);
+        let hash = key.hash();
+        let seen = &mut self.seen[slot_index(hash)];
+        if std::mem::replace(seen, hash as u32) != hash as u32 || answer.len() > ANSWER_BYTES_LIMIT {
             return;
         }
         let left = REMEMBERED_BYTES_LIMIT - ring_index(self.written);
@@ -119,10 +124,13 @@ impl AnswerMemory {
         let end = start + answer.len();
         self.ring.resize(self.ring.len().max(end), 0);
         self.ring[start..end].copy_from_slice(answer);
-        self.slots.resize(SLOTS_LIMIT, Slot::default());
-        self.slots[key.slot_index()] = Slot { place: key.place, bytes: answer.len(), start: self.written };
+        self.slots[slot_index(hash)] = Slot { place: key.place, bytes: answer.len(), start: self.written };
         self.written += answer.len() as u64;
     }
+}
+
+fn slot_index(hash: u64) -> usize {
+    (hash >> 40) as usize % SLOTS_LIMIT
 }
 
 /// Returns where in the ring the byte with this number is.
@@ -147,6 +155,8 @@ mod tests {
         for number in 0..30_000_u64 {
             let answer = number.to_string().repeat(1 + number as usize % 173);
             memory.remember(&key(1, number, 0), answer.as_bytes());
+            assert_eq!(memory.find(&key(1, number, 0)), None);
+            memory.remember(&key(1, number, 0), answer.as_bytes());
             let earlier = number.saturating_sub(number * 7 % 5_000);
             if let Some(remembered) = memory.find(&key(1, earlier, 0)) {
                 found += 1;
@@ -162,11 +172,16 @@ mod tests {
     #[test]
     fn another_symcache_address_or_variant_is_another_answer() {
         let mut memory = AnswerMemory::empty();
-        memory.remember(&key(1, 0x1000, 0), b"{}");
+        for _ in 0..2 {
+            memory.remember(&key(1, 0x1000, 0), b"{}");
+        }
         for other in [key(2, 0x1000, 0), key(1, 0x1001, 0), key(1, 0x1000, 1)] {
             assert_eq!(memory.find(&other), None);
         }
-        memory.remember(&key(1, 0x1000, 0), &vec![b' '; ANSWER_BYTES_LIMIT + 1]);
         assert_eq!(memory.find(&key(1, 0x1000, 0)), Some(&b"{}"[..]));
+        for _ in 0..2 {
+            memory.remember(&key(1, 0x2000, 0), &vec![b' '; ANSWER_BYTES_LIMIT + 1]);
+            assert_eq!(memory.find(&key(1, 0x2000, 0)), None);
+        }
     }
 }

@@ -35,7 +35,7 @@ async fn take_steps(
             in_tx(database, async |tx| match one.step {
                 AlertStep::Escalate => drop(escalate_due(tx, one.rule).await.unwrap()),
                 AlertStep::Collect => drop(collect_events(tx, one.rule).await.unwrap()),
-                AlertStep::Evaluate | AlertStep::Send => {}
+                AlertStep::Evaluate | AlertStep::Route | AlertStep::Send => {}
             })
             .await;
         }

@@ -20,10 +20,8 @@ use unslide_api::feature::Api;
 use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::intake::RequestId;
-use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Parts, SymbolsWrite, announced_length, check_quota, parse_boundary, pass_over, run_detached,
-    stream_field,
+    Chunks, Parts, announced_length, check_quota, parse_boundary, pass_over, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
 use utoipa_axum::router::OpenApiRouter;

@@ -79,7 +79,6 @@ pub async fn add_token(tx: &mut TenantTx, token: &[u8; 32], key_id: Uuid) -> Res
 /// The key that asked for a URL.
 #[derive(Debug)]
 pub struct UrlKey {
-    pub id: Uuid,
     /// The app that it is for.
     pub app: Option<String>,
 }
@@ -89,7 +88,7 @@ pub async fn find_key(tx: &mut TenantTx, token_hash: &[u8]) -> Result<Option<Url
     let (connection, tenant, now) = tx.parts();
     let key = sqlx::query_as!(
         UrlKey,
-        "SELECT k.id, k.apps[1] AS app FROM uploader_urls u
+        "SELECT k.apps[1] AS app FROM uploader_urls u
          JOIN keys k ON k.tenant = u.tenant AND k.id = u.key_id
          JOIN tenants t ON t.slug = k.tenant AND t.state = 'active'
          WHERE u.tenant = $1 AND u.token_hash = $2 AND u.expires_at > $3 AND k.revoked_at IS NULL
