@@ -11,9 +11,9 @@ from privacy import delete_tenant, erase_person, leaked_key, limit_retention
 from rotation import rotate_secrets
 from releases import bad_release, first_releases, fixed_release, late_dsyms, uploads_of_clients
 
-# Their windows are hours or days, so that they go on once they have begun.
+# Their windows are longer than a day of the month, which is a minute, so that they go on once they have begun.
 LATE = {f"Unslide{name}{days}" for name in ("ReportsAreLate", "ReportsAreStoredLate") for days in ("", "ForDays")}
-LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail"}
+LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail", "UnslideObjectsRefused"}
 STARTS = {"UnslideNotReady", "UnslideDoesNotAnswer", "UnslideServiceMissing", "UnslideDependencyAway"}
 AWAY = {"UnslideDependencyAway"}
 
