@@ -39,8 +39,8 @@ pub async fn route_events(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> {
            ), judged AS (
                -- A rule that has no labels any more is about all groups.
                SELECT d.cause, d.is_late, coalesce(bool_and(k.is_known), true) AS is_known,
-                      coalesce(bool_or(w.label = ANY (d.labels) OR d.is_late AND NOT k.is_known AND w.label = w.word || 'none'), true)
-                          AS is_met
+                      coalesce(bool_or(w.label = ANY (d.labels) OR d.is_late AND NOT k.is_known AND w.label = w.word || 'none')
+                               FILTER (WHERE w.label IS NOT NULL), true) AS is_met
                FROM labelled d
                LEFT JOIN wanted w ON true
                LEFT JOIN LATERAL (SELECT EXISTS (SELECT FROM unnest(d.labels) AS o (label) WHERE starts_with(o.label, w.word))
