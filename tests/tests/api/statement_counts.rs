@@ -295,7 +295,8 @@ impl Subject {
                 world.send(set).await.expect_status(200);
                 path = "/v1/trackers/removed".to_owned();
             }
-            "upload_owners" => body = Some(json!([format!("{unique}")])),
+            // The first file of a version: another of the same one is compared with it.
+            "upload_owners" => path = format!("/v1/owners?app=com.acme.shop&version={unique}"),
             "set_owner_paths" => {
                 body = Some(
                     json!({"app": "com.acme.shop", "paths": [{"from": format!("/{unique}"), "to": ""}]}),
