@@ -5,6 +5,7 @@
 
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -176,6 +177,27 @@ impl GuardedClient {
     pub fn is_in_networks(&self, answer: &Response) -> bool {
         answer.remote_addr().is_none_or(|address| self.receivers.has_in_networks(address.ip()))
     }
+}
+
+/// Reads the body of an answer. Returns `None` if it has more than `limit` bytes; the rest is not read then.
+///
+/// # Errors
+/// The connection ends before the body does.
+pub async fn read_answer_body(answer: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// Reads the seconds of `Retry-After`. Returns `None` without the header, and for a date.
+#[must_use]
+pub fn read_retry_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 
 /// Looks names up, and returns only addresses that may be connected to.

@@ -10,7 +10,7 @@ use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 use std::time::Duration;
 use unslide_model::Secret;
-use unslide_runtime::egress::{AllowedReceivers, GuardedClient, check_url};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, check_url, read_answer_body};
 
 /// The section of the settings, for messages.
 const SECTION: &str = "api.sign_in";
@@ -114,13 +114,8 @@ impl GuardedHttp {
         // The URL of a token request is no secret, but the operator's log shall name none of a tenant's.
         let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
         let mut answer = request.header(ACCEPT, "application/json").send().await.map_err(unreachable)?;
-        let mut read = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
-            if read.len() + chunk.len() > MAX_ANSWER_BYTES {
-                return Err(FetchError::TooLarge);
-            }
-            read.extend_from_slice(&chunk);
-        }
+        let read = read_answer_body(&mut answer, MAX_ANSWER_BYTES).await.map_err(unreachable)?;
+        let read = read.ok_or(FetchError::TooLarge)?;
         let json = serde_json::from_slice(&read).ok().filter(Value::is_object);
         Ok(ProviderAnswer { status: answer.status(), json })
     }

@@ -4,7 +4,7 @@ use crate::store::rules::TemplateType;
 use reqwest::Method;
 use time::Duration;
 use unslide_model::Secret;
-use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_retry_after};
 
 /// The section of the settings with the operator's networks.
 pub const SECTION: &str = "api.alerts";
@@ -85,9 +85,8 @@ impl HttpSender {
             body.extend_from_slice(chunk.get(..left).unwrap_or(&chunk));
         }
         let is_in_networks = self.client.is_in_networks(&answer);
-        let retry_after =
-            answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let retry_after = retry_after.map(|seconds: u32| Duration::seconds(seconds.into()));
+        let seconds = read_retry_after(answer.headers()).and_then(|seconds| u32::try_from(seconds).ok());
+        let retry_after = seconds.map(|seconds| Duration::seconds(seconds.into()));
         Ok(ReceiverAnswer { status: answer.status().as_u16(), body, is_in_networks, retry_after })
     }
 }

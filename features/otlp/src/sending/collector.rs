@@ -1,12 +1,12 @@
 //! Requests to a collector: OTLP over HTTP in protobuf, through the egress rules.
 
 use super::collector_answer::{CollectorAnswer, read_success};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Method, Response, StatusCode, Url};
+use http::header::CONTENT_TYPE;
+use reqwest::{Method, StatusCode, Url};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use unslide_model::Secret;
-use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_answer_body, read_retry_after};
 
 /// The section of the settings with the operator's networks.
 pub const COLLECTOR_SECTION: &str = "api.otlp";
@@ -83,7 +83,7 @@ impl CollectorClient {
             status if status.is_success() => {
                 let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
                 let media_type = media_type.unwrap_or_default().to_owned();
-                match read_answer_body(&mut answer).await {
+                match read_answer_body(&mut answer, MAX_ANSWER_BYTES).await.ok().flatten() {
                     Some(body) => read_success(&media_type, &body, count, is_told),
                     None => failed("The answer of the collector is cut, or too long for one of OTLP"),
                 }
@@ -102,19 +102,7 @@ impl CollectorClient {
     }
 }
 
-/// Reads the body of an answer. None if it is cut or too long.
-async fn read_answer_body(answer: &mut Response) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.ok()? {
-        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
-            return None;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Some(body)
-}
-
 fn read_pause(headers: &reqwest::header::HeaderMap) -> Option<time::Duration> {
-    let seconds: u32 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = u32::try_from(read_retry_after(headers)?).ok()?;
     Some(time::Duration::seconds(seconds.into()))
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{Clock, Secret, format_causes};
-use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_answer_body};
 
 /// The section of the settings, for messages.
 const SECTION: &str = "api.testflight";
@@ -124,13 +124,8 @@ impl AppleClient {
         let request = request.bearer_auth(token.reveal()).header(header::ACCEPT, "application/json");
         let mut answer = request.send().await.map_err(unreachable)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
-            if body.len() + chunk.len() > max_bytes {
-                return Err(AppleError::TooLarge(max_bytes));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read_answer_body(&mut answer, max_bytes).await.map_err(unreachable)?;
+        let body = body.ok_or(AppleError::TooLarge(max_bytes))?;
         Ok(Answer { status, headers, body })
     }
 }

@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use std::time::Duration;
+use unslide_runtime::egress;
 
 /// The part of the requests of an hour, in percent, that is left to others with the same key.
 const LEFT_TO_OTHERS_PERCENT: u64 = 10;
@@ -35,7 +36,7 @@ impl RateLimit {
 
 /// Reads `Retry-After` in seconds, at most an hour.
 pub fn read_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = egress::read_retry_after(headers)?;
     Some(Duration::from_secs(seconds).clamp(Duration::from_secs(1), LONGEST_PAUSE))
 }
 

@@ -50,62 +50,44 @@ pub struct NewTrackerRow {
     pub problem: Option<String>,
 }
 
+/// Builds the statement that reads trackers; the first argument follows the condition on the tenant.
+macro_rules! select_trackers {
+    ($rest:tt, $($argument:expr),*) => {
+        sqlx::query_as!(
+            TrackerRow,
+            r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
+                      sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before, problem
+               FROM trackers WHERE tenant = $1 "# + $rest,
+            $($argument),*
+        )
+    };
+}
+
 /// Returns the trackers of the transaction's tenant, by name.
 pub async fn list_trackers(tx: &mut TenantTx) -> Result<Vec<TrackerRow>> {
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        TrackerRow,
-        r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
-                  problem
-           FROM trackers WHERE tenant = $1 ORDER BY name"#,
-        tenant
-    );
+    let rows = select_trackers!("ORDER BY name", tenant);
     Ok(rows.fetch_all(connection).await?)
 }
 
 /// Returns a tracker of the transaction's tenant.
 pub async fn get_tracker(tx: &mut TenantTx, name: &str) -> Result<Option<TrackerRow>> {
     let (connection, tenant, _) = tx.parts();
-    let row = sqlx::query_as!(
-        TrackerRow,
-        r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
-                  problem
-           FROM trackers WHERE tenant = $1 AND name = $2"#,
-        tenant,
-        name
-    );
+    let row = select_trackers!("AND name = $2", tenant, name);
     Ok(row.fetch_optional(connection).await?)
 }
 
 /// Returns the tracker of a hook.
 pub async fn find_by_id(tx: &mut TenantTx, id: TrackerId) -> Result<Option<TrackerRow>> {
     let (connection, tenant, _) = tx.parts();
-    let row = sqlx::query_as!(
-        TrackerRow,
-        r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
-                  problem
-           FROM trackers WHERE tenant = $1 AND id = $2"#,
-        tenant,
-        id as TrackerId
-    );
+    let row = select_trackers!("AND id = $2", tenant, id as TrackerId);
     Ok(row.fetch_optional(connection).await?)
 }
 
 /// Returns a tracker of the transaction's tenant, locked until the transaction ends.
 pub async fn lock_tracker(tx: &mut TenantTx, name: &str) -> Result<Option<TrackerRow>> {
     let (connection, tenant, _) = tx.parts();
-    let row = sqlx::query_as!(
-        TrackerRow,
-        r#"SELECT name, id AS "id: TrackerId", kind AS "kind: TrackerKind", url, project, account, issue_type, labels, fields,
-                  sealed_token, sealed_hook_secret, rule_reports, rule_app, changed_at, failures, not_before,
-                  problem
-           FROM trackers WHERE tenant = $1 AND name = $2 FOR NO KEY UPDATE"#,
-        tenant,
-        name
-    );
+    let row = select_trackers!("AND name = $2 FOR NO KEY UPDATE", tenant, name);
     Ok(row.fetch_optional(connection).await?)
 }
 

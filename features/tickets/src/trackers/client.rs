@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Secret, format_causes};
-use unslide_runtime::egress::{AllowedReceivers, GuardedClient};
+use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_answer_body};
 
 /// The section of the settings with the operator's networks.
 pub const TICKETS_SECTION: &str = "api.tickets";
@@ -120,13 +120,8 @@ impl TrackerClient {
         let mut answer = request.send().await.map_err(unreachable)?;
         let (code, headers) = (answer.status(), answer.headers().clone());
         *status = Some(code.as_u16());
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
-            if body.len() + chunk.len() > ANSWER_BYTES_LIMIT {
-                return Err(TrackerFailure::Unreadable);
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read_answer_body(&mut answer, ANSWER_BYTES_LIMIT).await.map_err(unreachable)?;
+        let body = body.ok_or(TrackerFailure::Unreadable)?;
         read_answer(protocol, code, &headers, &body)
     }
 }

@@ -3,7 +3,7 @@
 use super::signature::has_hex_signature;
 use super::{
     HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerProtocol,
-    encode_segment, strip_address, text_of,
+    encode_segment, is_issue_number, strip_address, text_of,
 };
 use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use base64::Engine;
@@ -201,8 +201,7 @@ impl TrackerProtocol for Jira {
         };
         let key = name.to_ascii_uppercase();
         let (project, number) = key.rsplit_once('-')?;
-        let is_number = (1..=18).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-        let is_key = project == account.project && is_number;
+        let is_key = project == account.project && is_issue_number(number);
         is_key.then(|| NamedTicket { id: key.clone(), url: format!("{}/browse/{key}", account.url), key })
     }
 

@@ -4,7 +4,7 @@ use super::client::describe_error;
 use super::signature::has_hex_signature;
 use super::{
     HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerFailure,
-    TrackerProtocol, strip_address, text_of,
+    TrackerProtocol, is_issue_number, strip_address, text_of,
 };
 use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use http::{HeaderMap, Method};
@@ -156,8 +156,7 @@ impl TrackerProtocol for Linear {
         };
         let (team, number) = name.rsplit_once('-')?;
         let is_team = (1..=20).contains(&team.len()) && team.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let is_number = (1..=18).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_team || !is_number {
+        if !is_team || !is_issue_number(number) {
             return None;
         }
         let key = name.to_ascii_uppercase();

@@ -226,6 +226,11 @@ fn parse_number(text: &str, pages: &str) -> Option<u64> {
     number.parse().ok().filter(|number| is_number && *number > 0)
 }
 
+/// Returns true for the number in the name of an issue, such as `17` of `SHOP-17`.
+fn is_issue_number(text: &str) -> bool {
+    (1..=18).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns what follows `begin` in an address, in any case of letters.
 fn strip_address<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
     let (head, rest) = text.split_at_checked(begin.len())?;
