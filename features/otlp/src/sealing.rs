@@ -49,7 +49,7 @@ impl HeaderSealer {
         let plain: BTreeMap<&str, &str> =
             headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         let text = serde_json::to_vec(&plain).map_err(|_| SealError::Random)?;
-        self.0.seal(&owner.associated_data(), &text)
+        self.0.seal_secret(&owner.associated_data(), &text)
     }
 
     /// Decrypts headers.
@@ -61,7 +61,7 @@ impl HeaderSealer {
         owner: HeaderOwner<'_>,
         sealed: &[u8],
     ) -> Result<BTreeMap<String, Secret>, SealError> {
-        let plain = self.0.open(&owner.associated_data(), sealed)?;
+        let plain = self.0.open_secret(&owner.associated_data(), sealed)?;
         let headers: BTreeMap<String, String> =
             serde_json::from_slice(&plain).map_err(|_| SealError::OtherKey(OTHER_KEY))?;
         Ok(headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())

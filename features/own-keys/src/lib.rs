@@ -18,7 +18,7 @@ pub const NAME: &str = "own-keys";
 /// The feature. It has no tables: the keys of a report are in its row.
 pub const FEATURE: Feature = Feature::new(NAME, |_| feature());
 
-/// Makes the feature.
+/// Makes the feature for the list of the program.
 #[must_use]
 pub fn feature() -> ConfiguredFeature {
     FEATURE.with_api(for_api())

@@ -15,9 +15,9 @@ pub const COUNTED_VALUES_LIMIT: i64 = 200;
 /// The reports that are looked at: the newest of these.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyScope<'s> {
-    /// Bundle identifier.
+    /// The bundle identifier of the app.
     pub app: &'s str,
-    /// Those of a version.
+    /// The only version to count; all versions if absent.
     pub version: Option<&'s str>,
     /// Those of a group of the app and of the groups that are merged into it, of any version.
     pub group: Option<GroupId>,
@@ -117,9 +117,9 @@ const STANDING_OUT_SHARE: f64 = 0.1;
 /// A value that more of a group's newest reports have than of its app's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandingOutValue {
-    /// The key.
+    /// The name of the key.
     pub key: String,
-    /// Its value.
+    /// The value of the key that stands out.
     pub value: String,
     /// The reports of the group that have it, and all that were looked at.
     pub in_group: (i64, i64),

@@ -42,7 +42,7 @@ impl AppleKeySealer {
     /// # Errors
     /// [`SealError::Random`].
     pub fn seal(&self, owner: AppleKeyOwner<'_>, private_key: &Secret) -> Result<Vec<u8>, SealError> {
-        self.0.seal(&owner.associated_data(), private_key.reveal().as_bytes())
+        self.0.seal_secret(&owner.associated_data(), private_key.reveal().as_bytes())
     }
 
     /// Decrypts a private key.

@@ -56,7 +56,7 @@ impl TrackerSealer {
         secret_use: SecretUse,
         secret: &Secret,
     ) -> Result<Vec<u8>, SealError> {
-        self.0.seal(&owner.associated_data(secret_use), secret.reveal().as_bytes())
+        self.0.seal_secret(&owner.associated_data(secret_use), secret.reveal().as_bytes())
     }
 
     /// Decrypts a secret.

@@ -71,7 +71,7 @@ pub struct RemoteTicket {
 impl RemoteTicket {
     /// Returns the ticket if its id and its name are of the form that trackers give them: what a tracker answers is stored, sent back
     /// in paths, and shown. An address of another host than that of `page`, the ticket's own address, gives way to `page`.
-    pub fn checked(self, page: String) -> Option<RemoteTicket> {
+    pub fn check_names(self, page: String) -> Option<RemoteTicket> {
         if !is_name(&self.id) || !is_name(self.key.trim_start_matches('#')) {
             return None;
         }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_ticket_is_taken_with_plain_names_and_an_address_of_its_tracker() {
         let page = "https://tracker.example.com/issues/17";
-        let url_of = |url: &str| remote("17", "#17", url).checked(page.to_owned()).unwrap().url;
+        let url_of = |url: &str| remote("17", "#17", url).check_names(page.to_owned()).unwrap().url;
         let moved = "https://tracker.example.com/other/issues/17";
         assert_eq!(url_of(moved), moved);
         let long = format!("https://tracker.example.com/{}", "x".repeat(2_000));
@@ -124,10 +124,10 @@ mod tests {
         ] {
             assert_eq!(url_of(url), page, "{url}");
         }
-        assert_eq!(remote("17", "#17", page).checked(page.to_owned()).unwrap().fix_version, None);
+        assert_eq!(remote("17", "#17", page).check_names(page.to_owned()).unwrap().fix_version, None);
         for id in ["", "1/../../users", "1?x=y", "a b", &"1".repeat(101)] {
-            assert_eq!(remote(id, "#17", page).checked(page.to_owned()), None, "{id}");
-            assert_eq!(remote("17", id, page).checked(page.to_owned()), None, "{id}");
+            assert_eq!(remote(id, "#17", page).check_names(page.to_owned()), None, "{id}");
+            assert_eq!(remote("17", id, page).check_names(page.to_owned()), None, "{id}");
         }
     }
 }

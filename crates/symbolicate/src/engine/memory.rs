@@ -15,7 +15,7 @@ const REMEMBERED_BYTES_LIMIT: usize = 4 << 20;
 const ANSWER_BYTES_LIMIT: usize = 16 << 10;
 
 thread_local! {
-    static MEMORY: RefCell<AnswerMemory> = const { RefCell::new(AnswerMemory::empty()) };
+    static MEMORY: RefCell<AnswerMemory> = const { RefCell::new(AnswerMemory::without_answers()) };
 }
 
 /// Calls a function with this thread's memory. The function must not call this again.
@@ -63,7 +63,7 @@ struct Slot {
 impl AnswerKey {
     /// Returns `None` without symbols.
     #[inline]
-    pub(super) fn build(
+    pub(super) fn for_frame(
         plan: &Plan<'_, '_>,
         judged: &[Judged<'_>],
         planned: &PlannedFrame,
@@ -83,24 +83,27 @@ impl AnswerKey {
         ];
         let variant = flags.into_iter().fold(extent as u8, |all, flag| all << 1 | u8::from(flag));
         let relative = address.wrapping_sub(own.start);
-        Some(AnswerKey { place: AnswerPlace { symcache: symbols.number(), relative, variant }, image })
+        Some(AnswerKey {
+            place: AnswerPlace { symcache: symbols.process_number(), relative, variant },
+            image,
+        })
     }
 
-    fn hash(&self) -> u64 {
+    fn hash_place(&self) -> u64 {
         let AnswerPlace { symcache, relative, variant } = self.place;
         (relative ^ u64::from(variant) << 56 ^ symcache << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
 impl AnswerMemory {
-    const fn empty() -> AnswerMemory {
+    const fn without_answers() -> AnswerMemory {
         AnswerMemory { slots: Vec::new(), seen: Vec::new(), ring: Vec::new(), written: 0 }
     }
 
     /// Returns the answer, if it is remembered.
     #[inline]
-    pub(super) fn find(&self, key: &AnswerKey) -> Option<&[u8]> {
-        let slot = self.slots.get(slot_index(key.hash())).filter(|slot| slot.place == key.place)?;
+    pub(super) fn find_answer(&self, key: &AnswerKey) -> Option<&[u8]> {
+        let slot = self.slots.get(slot_index(key.hash_place())).filter(|slot| slot.place == key.place)?;
         let is_overwritten = self.written - slot.start > REMEMBERED_BYTES_LIMIT as u64;
         let start = ring_index(slot.start);
         self.ring.get(start..start + slot.bytes).filter(|_| !is_overwritten)
@@ -108,10 +111,10 @@ impl AnswerMemory {
 
     /// Remembers an answer that is seen for the second time, unless it is long: stacks that come once cost no copy, and take
     /// no place of others.
-    pub(super) fn remember(&mut self, key: &AnswerKey, answer: &[u8]) {
+    pub(super) fn remember_answer(&mut self, key: &AnswerKey, answer: &[u8]) {
         self.slots.resize(SLOTS_LIMIT, Slot::default());
         self.seen.resize(SLOTS_LIMIT, 0);
-        let hash = key.hash();
+        let hash = key.hash_place();
         let seen = &mut self.seen[slot_index(hash)];
         if std::mem::replace(seen, hash as u32) != hash as u32 || answer.len() > ANSWER_BYTES_LIMIT {
             return;
@@ -148,17 +151,17 @@ mod tests {
 
     #[test]
     fn an_answer_is_found_as_it_was_written_or_not_at_all() {
-        let mut memory = AnswerMemory::empty();
-        assert_eq!(memory.find(&key(1, 0, 0)), None);
+        let mut memory = AnswerMemory::without_answers();
+        assert_eq!(memory.find_answer(&key(1, 0, 0)), None);
         let mut found = 0;
         // Six times what the ring holds, with lengths that leave gaps at its end.
         for number in 1..30_000_u64 {
             let answer = number.to_string().repeat(1 + number as usize % 173);
-            memory.remember(&key(1, number, 0), answer.as_bytes());
-            assert_eq!(memory.find(&key(1, number, 0)), None);
-            memory.remember(&key(1, number, 0), answer.as_bytes());
+            memory.remember_answer(&key(1, number, 0), answer.as_bytes());
+            assert_eq!(memory.find_answer(&key(1, number, 0)), None);
+            memory.remember_answer(&key(1, number, 0), answer.as_bytes());
             let earlier = number.saturating_sub(number * 7 % 5_000);
-            if let Some(remembered) = memory.find(&key(1, earlier, 0)) {
+            if let Some(remembered) = memory.find_answer(&key(1, earlier, 0)) {
                 found += 1;
                 let expected = earlier.to_string().repeat(1 + earlier as usize % 173);
                 assert_eq!(remembered, expected.as_bytes(), "{earlier} after {number}");
@@ -166,22 +169,22 @@ mod tests {
             assert!(memory.ring.len() <= REMEMBERED_BYTES_LIMIT && memory.slots.len() == SLOTS_LIMIT);
         }
         assert!(found > 10_000, "{found}");
-        assert_eq!(memory.find(&key(1, 1, 0)), None);
+        assert_eq!(memory.find_answer(&key(1, 1, 0)), None);
     }
 
     #[test]
     fn another_symcache_address_or_variant_is_another_answer() {
-        let mut memory = AnswerMemory::empty();
+        let mut memory = AnswerMemory::without_answers();
         for _ in 0..2 {
-            memory.remember(&key(1, 0x1000, 0), b"{}");
+            memory.remember_answer(&key(1, 0x1000, 0), b"{}");
         }
         for other in [key(2, 0x1000, 0), key(1, 0x1001, 0), key(1, 0x1000, 1)] {
-            assert_eq!(memory.find(&other), None);
+            assert_eq!(memory.find_answer(&other), None);
         }
-        assert_eq!(memory.find(&key(1, 0x1000, 0)), Some(&b"{}"[..]));
+        assert_eq!(memory.find_answer(&key(1, 0x1000, 0)), Some(&b"{}"[..]));
         for _ in 0..2 {
-            memory.remember(&key(1, 0x2000, 0), &vec![b' '; ANSWER_BYTES_LIMIT + 1]);
-            assert_eq!(memory.find(&key(1, 0x2000, 0)), None);
+            memory.remember_answer(&key(1, 0x2000, 0), &vec![b' '; ANSWER_BYTES_LIMIT + 1]);
+            assert_eq!(memory.find_answer(&key(1, 0x2000, 0)), None);
         }
     }
 }

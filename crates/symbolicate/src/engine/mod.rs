@@ -260,9 +260,9 @@ impl<'a> Plan<'_, 'a> {
                 let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
                 splicer.insert(frame.insert_at, frame.own_member.clone(), frame.has_members);
                 let extent = splicer.affordable_detail(wanted);
-                let key = AnswerKey::build(self, judged, planned, after_sigtramp, extent);
+                let key = AnswerKey::for_frame(self, judged, planned, after_sigtramp, extent);
                 if let Some(key) = &key
-                    && let Some(answer) = memory.find(key)
+                    && let Some(answer) = memory.find_answer(key)
                     && (extent == FrameDetail::StatusOnly || splicer.try_reserve(answer.len()))
                 {
                     splicer.out.extend_from_slice(answer);
@@ -291,7 +291,7 @@ impl<'a> Plan<'_, 'a> {
                     && !is_sigtramp
                     && !answered.is_hidden()
                 {
-                    memory.remember(&key, &splicer.out[start..]);
+                    memory.remember_answer(&key, &splicer.out[start..]);
                 }
             }
         }

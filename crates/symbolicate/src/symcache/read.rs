@@ -166,7 +166,7 @@ impl SymCache {
     }
 
     /// Returns a number that no other symcache has in this process, from 1. A clone has the same.
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn process_number(&self) -> u64 {
         self.number
     }
 

@@ -16,7 +16,7 @@ use unslide_report::text::escape_line;
 
 /// Characters of a title. Escaped for Discord it has at most twice as many, and Discord takes 256.
 const CARD_TITLE_LIMIT: usize = 120;
-/// Characters of a line.
+/// The most characters of a line of a card.
 const CARD_LINE_LIMIT: usize = 200;
 /// Events that a card shows.
 const CARD_EVENTS_LIMIT: usize = 10;

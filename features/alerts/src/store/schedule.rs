@@ -1,4 +1,4 @@
-//! When summaries are sent.
+//! The hours and the days at which the summaries of rules are sent.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

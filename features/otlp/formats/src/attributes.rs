@@ -8,11 +8,11 @@ pub const ATTRIBUTES_LIMIT: usize = 256;
 /// The value of an attribute. Lists, maps and bytes are not read: no sender writes a part of a crash so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeValue<'a> {
-    /// A text.
+    /// A value that is a text.
     Text(Cow<'a, str>),
     /// A number, in decimal digits.
     Number(String),
-    /// A boolean.
+    /// A value that is true or false.
     Flag(bool),
 }
 
@@ -25,7 +25,7 @@ pub struct Attributes<'a> {
 
 impl<'a> Attributes<'a> {
     /// Adds an attribute, unless there are too many. None is one with a value that is not read.
-    pub(crate) fn add(&mut self, key: Cow<'a, str>, value: Option<AttributeValue<'a>>) {
+    pub(crate) fn add_attribute(&mut self, key: Cow<'a, str>, value: Option<AttributeValue<'a>>) {
         self.seen += 1;
         if let Some(value) = value
             && self.seen <= ATTRIBUTES_LIMIT

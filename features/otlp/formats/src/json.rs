@@ -108,7 +108,7 @@ fn read_attributes<'a>(object: JsonValue<'a>, attributes: &mut Attributes<'a>) {
     list.each_item(|attribute| {
         let [key, value] = attribute.find_members(["key", "value"]);
         let key = key.and_then(JsonValue::decode_string).unwrap_or_default();
-        attributes.add(Cow::Owned(key), value.and_then(read_value));
+        attributes.add_attribute(Cow::Owned(key), value.and_then(read_value));
     });
 }
 

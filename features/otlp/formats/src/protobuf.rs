@@ -143,7 +143,7 @@ fn read_attribute<'a>(message: &'a [u8], attributes: &mut Attributes<'a>) -> Rea
         }
         Ok(())
     })?;
-    attributes.add(key, value);
+    attributes.add_attribute(key, value);
     Ok(())
 }
 

@@ -51,7 +51,7 @@ impl std::error::Error for TelemetryError {}
 /// The resource of records. It is read once for all of them, because it may be as large as the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryResource {
-    /// Facts of its attributes.
+    /// The facts that its attributes state.
     pub facts: TelemetryFacts,
     /// The hash of all its bytes: ids of crashes depend on it.
     pub(crate) hash: [u8; 32],
@@ -71,7 +71,7 @@ pub struct TelemetryRecord<'a> {
     pub index: usize,
     /// Its bytes in the request.
     pub bytes: &'a [u8],
-    /// Its resource.
+    /// The resource that sent the record.
     pub resource: &'a TelemetryResource,
     /// The name of its instrumentation scope.
     pub scope: Cow<'a, str>,

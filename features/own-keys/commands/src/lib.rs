@@ -88,7 +88,7 @@ fn run(matches: &ArgMatches) -> Outcome {
 
 fn print_keys(found: &Value) {
     let mut table = Table::new(&["KEY", "VALUES", "SHARE", "REPORTS"]);
-    for key in items(found) {
+    for key in listed_items(found) {
         let share = format!("{} %", key["share"]);
         table.add_row([item_text(key, "name"), key["values"].to_string(), share, key["reports"].to_string()]);
     }
@@ -101,7 +101,7 @@ fn print_keys(found: &Value) {
 
 fn print_values(found: &Value) {
     let mut table = Table::new(&["VALUE", "SHARE", "REPORTS"]);
-    for value in items(found) {
+    for value in listed_items(found) {
         let share = format!("{} %", value["share"]);
         table.add_row([item_text(value, "value"), share, value["reports"].to_string()]);
     }
@@ -112,6 +112,6 @@ fn print_values(found: &Value) {
     }
 }
 
-fn items(found: &Value) -> impl Iterator<Item = &Value> {
+fn listed_items(found: &Value) -> impl Iterator<Item = &Value> {
     found["items"].as_array().into_iter().flatten()
 }

@@ -25,7 +25,7 @@ pub struct AppOwnKeys {
     pub other_keys: i64,
 }
 
-/// Reports with a key.
+/// The reports that have a key, counted.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct OwnKeyUse {
     /// The name of the key; `object.member` for a member of an object.
@@ -58,7 +58,7 @@ pub async fn list_own_keys(
     Query(query): Query<OwnKeysQuery>,
 ) -> Result<Json<AppOwnKeys>, Problem> {
     let mut tx = storage.tenant(access.tenant()).await?;
-    let asked = AskedScope::read(&mut tx, &access, app, query).await?;
+    let asked = AskedScope::read_scope(&mut tx, &access, app, query).await?;
     let counts = count_keys(&mut tx, asked.as_scope(), None).await?;
     if counts.sample == 0 {
         return Err(no_reports());

@@ -47,7 +47,7 @@ impl AskedScope {
     ///
     /// # Errors
     /// [`Kind::NotFound`] for an app that the key may not see and for a group of another app.
-    async fn read(
+    async fn read_scope(
         tx: &mut TenantTx,
         access: &Access<ReportsRead>,
         app: String,

@@ -36,7 +36,7 @@ pub struct OwnKeyValues {
 /// Reports with a value of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct OwnKeyValueUse {
-    /// The value as text.
+    /// The value of the key, as a text.
     #[schema(example = "pro")]
     pub value: String,
     /// The number of reports that have it.
@@ -80,7 +80,7 @@ pub async fn list_own_key_values(
     check_texts(Kind::InvalidParameter, NAME_BYTES, [("key", Some(key.as_str()))])?;
     let key = key.replace('\0', "");
     let mut tx = storage.tenant(access.tenant()).await?;
-    let asked = AskedScope::read(&mut tx, &access, app, query).await?;
+    let asked = AskedScope::read_scope(&mut tx, &access, app, query).await?;
     let counts = count_keys(&mut tx, asked.as_scope(), Some(&key)).await?;
     if counts.listed.is_empty() {
         return Err(no_reports());

@@ -86,7 +86,7 @@ pub struct DecidingLine {
 pub struct OwnersFile {
     /// The sections. A file of GitHub has one without a name.
     pub(crate) sections: Vec<OwnersSection>,
-    /// Lines that are skipped.
+    /// The lines of the file that are skipped.
     pub problems: OwnersLineProblems,
 }
 
@@ -101,7 +101,7 @@ pub struct OwnersLineProblems {
 
 impl OwnersLineProblems {
     /// Adds a problem of a line. Only the first ones keep their text: a file may have a million.
-    pub(crate) fn add(&mut self, line: u32, problem: impl FnOnce() -> String) {
+    pub(crate) fn add_problem(&mut self, line: u32, problem: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < MAX_PROBLEMS {
             let problem = problem().chars().take(MAX_PROBLEM_CHARS).collect();

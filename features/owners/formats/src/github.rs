@@ -16,7 +16,7 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
             |line| parse_line(number, line).map_err(|problem| format!("{problem}; GitHub skips the line"));
         match line.and_then(parse) {
             Ok(rule) => section.rules.push(rule),
-            Err(problem) => file.problems.add(number, || problem),
+            Err(problem) => file.problems.add_problem(number, || problem),
         }
     }
     file.sections.push(section);

@@ -23,7 +23,7 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
         let line = match line {
             Ok(line) => line,
             Err(problem) => {
-                file.problems.add(number, || problem);
+                file.problems.add_problem(number, || problem);
                 continue;
             }
         };
@@ -37,7 +37,7 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
         if let Some(excluded) = line.strip_prefix('!') {
             match build_pattern(split_pattern(excluded).0) {
                 Some(pattern) => section.excluded.push(pattern),
-                None => problems.add(number, || {
+                None => problems.add_problem(number, || {
                     "the class of characters has no end; the line matches nothing".to_owned()
                 }),
             }
@@ -49,14 +49,14 @@ pub(crate) fn parse_text(text: &str) -> OwnersFile {
             owners.clone_from(&defaults);
         }
         let Some(pattern) = build_pattern(text) else {
-            problems.add(number, || {
+            problems.add_problem(number, || {
                 "a heading of a section or a class of characters has no end; the line matches nothing"
                     .to_owned()
             });
             continue;
         };
         if owners.is_empty() {
-            problems.add(number, || {
+            problems.add_problem(number, || {
                 "the line names no owner, and its section has none; what it matches has no owner".to_owned()
             });
         }
@@ -107,8 +107,9 @@ fn read_owners(text: &str, line: u32, problems: &mut OwnersLineProblems) -> Vec<
             None => is_mail_address(word),
         };
         if !is_owner {
-            problems
-                .add(line, || format!("{word:?} is no user, group, role or mail address; GitLab ignores it"));
+            problems.add_problem(line, || {
+                format!("{word:?} is no user, group, role or mail address; GitLab ignores it")
+            });
         } else if owners.len() < MAX_OWNERS && !owners.iter().any(|known| known == word) {
             owners.push(word.to_owned());
         }

@@ -45,7 +45,7 @@ words! {
 /// The owner of a source file, with what decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedOwner {
-    /// The outcome.
+    /// The outcome of the look for the owner.
     pub outcome: OwnerOutcome,
     /// The owners, at most [`MAX_OWNERS`].
     pub owners: Vec<String>,

@@ -77,7 +77,7 @@ impl<'s> LookBatch<'s> {
         })
     }
 
-    /// Looks for the owner of a group, and stores what it finds. What the last look had found is stored by [`LookBatch::finish`].
+    /// Looks for the owner of a group, and stores what it finds. What the last look had found is stored by [`LookBatch::finish_unchanged`].
     ///
     /// # Errors
     /// See [`UnfinishedLook`].
@@ -105,7 +105,7 @@ impl<'s> LookBatch<'s> {
         found.file = file.map(|file| file.id);
         let is_same = |before: &OwnerLook| OwnerLook { file: found.file, ..before.clone() } == found;
         if due.before.as_ref().is_some_and(is_same) {
-            self.unchanged.add(due, &app, found.file);
+            self.unchanged.add_look(due, &app, found.file);
             return Ok(found.outcome);
         }
         let mut tx = self.symbolication.storage.tenant(self.tenant).await?;
@@ -124,9 +124,9 @@ impl<'s> LookBatch<'s> {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn finish(self) -> Result<(), Problem> {
+    pub async fn finish_unchanged(self) -> Result<(), Problem> {
         let mut tx = self.symbolication.storage.tenant(self.tenant).await?;
-        self.unchanged.finish(&mut tx).await?;
+        self.unchanged.end_looks(&mut tx).await?;
         Ok(tx.commit().await?)
     }
 

@@ -64,7 +64,7 @@ impl OwnerSearch {
             };
             self.outcomes.add(outcome, 1);
         }
-        batch.finish().await?;
+        batch.finish_unchanged().await?;
         Ok(true)
     }
 }

@@ -44,7 +44,7 @@ pub struct DueGroup {
 
 impl OwnerLook {
     /// Returns the labels of a group with this owner.
-    fn labels(&self) -> Vec<String> {
+    fn list_labels(&self) -> Vec<String> {
         match self.outcome {
             OwnerOutcome::Owned => self.owners.iter().map(|owner| format!("{LABEL_PREFIX}{owner}")).collect(),
             _ => vec![NO_OWNER_LABEL.to_owned()],
@@ -181,7 +181,7 @@ pub struct UnchangedLooks {
 
 impl UnchangedLooks {
     /// Adds a group of an app that was read at this epoch.
-    pub fn add(&mut self, due: &DueGroup, app: &OwnersApp, file: Option<OwnersFileId>) {
+    pub fn add_look(&mut self, due: &DueGroup, app: &OwnersApp, file: Option<OwnersFileId>) {
         self.groups.push(due.group);
         self.needed.push(due.needed);
         self.epochs.push(app.epoch);
@@ -189,7 +189,7 @@ impl UnchangedLooks {
     }
 
     /// Ends these looks with one statement, as [`finish_look`] does for others.
-    pub async fn finish(&self, tx: &mut TenantTx) -> Result<()> {
+    pub async fn end_looks(&self, tx: &mut TenantTx) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());
         }
@@ -259,7 +259,7 @@ pub async fn finish_look(
     }
     let is_known = |before: &OwnerLook| before.outcome == found.outcome && before.owners == found.owners;
     if !due.before.as_ref().is_some_and(is_known) {
-        set_labels(tx, due.group, LABEL_PREFIX, &found.labels()).await?;
+        set_labels(tx, due.group, LABEL_PREFIX, &found.list_labels()).await?;
     }
     Ok(true)
 }

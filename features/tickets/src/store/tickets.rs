@@ -4,7 +4,7 @@ use crate::ticket::{NamedTicket, RemoteTicket, TicketMarker, TicketState};
 use time::OffsetDateTime;
 use unslide_store::{GroupId, Result, TenantTx};
 
-/// A stored ticket.
+/// The ticket of a group, as the database has it.
 #[derive(Clone, Debug)]
 pub struct StoredTicket {
     pub group: GroupId,

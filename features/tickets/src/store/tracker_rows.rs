@@ -6,7 +6,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use unslide_store::{Result, TenantTx};
 
-/// A stored tracker.
+/// A tracker of a tenant, as the database has it.
 #[derive(Clone, Debug)]
 pub struct TrackerRow {
     pub name: String,
@@ -25,7 +25,7 @@ pub struct TrackerRow {
     pub rule_reports: Option<i64>,
     pub rule_app: Option<String>,
     pub changed_at: OffsetDateTime,
-    /// Failures in a row.
+    /// The number of failures in a row.
     pub failures: i32,
     /// Until when it wants no request.
     pub not_before: Option<OffsetDateTime>,

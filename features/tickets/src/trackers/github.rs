@@ -29,7 +29,7 @@ impl Github {
     }
 
     /// Returns the address of the pages of issues.
-    fn pages(account: &TrackerAccount) -> String {
+    fn issue_pages(account: &TrackerAccount) -> String {
         let host =
             if account.url == GITHUB_URL { GITHUB_PAGES } else { account.url.trim_end_matches("/api/v3") };
         format!("{host}/{}/issues/", account.project)
@@ -43,7 +43,7 @@ impl Github {
             _ if has_label(answer, "stale") => TicketState::Dropped,
             _ => TicketState::Done,
         };
-        let page = format!("{}{number}", Github::pages(account));
+        let page = format!("{}{number}", Github::issue_pages(account));
         let ticket = RemoteTicket {
             key: format!("#{number}"),
             id: number,
@@ -51,7 +51,7 @@ impl Github {
             state,
             fix_version: text_of(answer, "/milestone/title"),
         };
-        ticket.checked(page)
+        ticket.check_names(page)
     }
 }
 
@@ -131,7 +131,7 @@ impl TrackerProtocol for Github {
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let pages = Github::pages(account);
+        let pages = Github::issue_pages(account);
         let id = parse_number(text, &pages)?.to_string();
         Some(NamedTicket { key: format!("#{id}"), url: format!("{pages}{id}"), id })
     }

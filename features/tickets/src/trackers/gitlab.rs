@@ -25,7 +25,7 @@ impl Gitlab {
     }
 
     /// Returns the address of the pages of issues.
-    fn pages(account: &TrackerAccount) -> String {
+    fn issue_pages(account: &TrackerAccount) -> String {
         format!("{}/{}/-/issues/", account.url, account.project)
     }
 
@@ -39,9 +39,9 @@ impl Gitlab {
             _ => TicketState::Done,
         };
         let fix_version = text_of(answer, "/milestone/title");
-        let page = format!("{}{id}", Gitlab::pages(account));
+        let page = format!("{}{id}", Gitlab::issue_pages(account));
         let url = text_of(answer, "/web_url").unwrap_or_default();
-        RemoteTicket { key: format!("#{id}"), id, url, state, fix_version }.checked(page)
+        RemoteTicket { key: format!("#{id}"), id, url, state, fix_version }.check_names(page)
     }
 }
 
@@ -105,7 +105,7 @@ impl TrackerProtocol for Gitlab {
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let pages = Gitlab::pages(account);
+        let pages = Gitlab::issue_pages(account);
         let id = parse_number(text, &pages)?.to_string();
         Some(NamedTicket { key: format!("#{id}"), url: format!("{pages}{id}"), id })
     }

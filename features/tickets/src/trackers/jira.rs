@@ -80,7 +80,7 @@ impl Jira {
             .min_by(|one, other| unslide_model::compare_versions(one, other));
         let url = format!("{}/browse/{key}", account.url);
         let fix_version = fix_version.map(str::to_owned);
-        RemoteTicket { id, url: url.clone(), key, state, fix_version }.checked(url)
+        RemoteTicket { id, url: url.clone(), key, state, fix_version }.check_names(url)
     }
 }
 

@@ -30,14 +30,14 @@ fn query(text: &str, variables: &Value) -> TrackerCall {
 }
 
 /// Returns the address of Linear's pages.
-fn pages(account: &TrackerAccount) -> &str {
+fn linear_pages(account: &TrackerAccount) -> &str {
     if account.url == LINEAR_URL { LINEAR_PAGES } else { &account.url }
 }
 
 /// The part of a hook that says when it was sent. The headers are not signed.
 #[derive(Deserialize)]
 struct HookTime {
-    /// Milliseconds since 1970.
+    /// The time of sending, in milliseconds since 1970.
     #[serde(rename = "webhookTimestamp")]
     at: i64,
 }
@@ -51,9 +51,9 @@ fn read_issue(account: &TrackerAccount, issue: &Value) -> Option<RemoteTicket> {
         _ => TicketState::Open,
     };
     let key = text_of(issue, "/identifier")?;
-    let page = format!("{}/issue/{key}", pages(account));
+    let page = format!("{}/issue/{key}", linear_pages(account));
     let (id, url) = (text_of(issue, "/id")?, text_of(issue, "/url").unwrap_or_default());
-    RemoteTicket { id, key, url, state, fix_version: None }.checked(page)
+    RemoteTicket { id, key, url, state, fix_version: None }.check_names(page)
 }
 
 impl TrackerProtocol for Linear {
@@ -148,7 +148,7 @@ impl TrackerProtocol for Linear {
     }
 
     fn parse_named(&self, account: &TrackerAccount, text: &str) -> Option<NamedTicket> {
-        let (text, pages) = (text.trim(), format!("{}/", pages(account)));
+        let (text, pages) = (text.trim(), format!("{}/", linear_pages(account)));
         // The address has the workspace before the issue.
         let name = match strip_address(text, &pages).and_then(|rest| rest.split_once("issue/")) {
             Some((_, rest)) => rest.split(['/', '?', '#']).next()?,

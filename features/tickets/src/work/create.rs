@@ -71,7 +71,7 @@ impl TicketWorker {
     /// Records that the request to make the ticket is about to be sent. Returns an end if it must not be sent.
     async fn begin_sending(&self, job: &Job<'_>) -> Result<Option<WorkEnd>, WorkFailure> {
         let mut tx = self.store().tenant(job.tenant).await?;
-        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+        let Some(current) = CurrentTicket::lock_current(&mut tx, job.request).await? else {
             return Ok(Some(WorkEnd::Done("postponed")));
         };
         if !current.is_followed {
@@ -123,7 +123,7 @@ impl TicketWorker {
         outcome: &'static str,
     ) -> Result<WorkEnd, WorkFailure> {
         let mut tx = self.store().tenant(job.tenant).await?;
-        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+        let Some(current) = CurrentTicket::lock_current(&mut tx, job.request).await? else {
             tx.rollback().await?;
             self.tell_orphan(job, made, None).await;
             return Ok(WorkEnd::Done("failed"));

@@ -20,7 +20,7 @@ pub struct CurrentTicket {
 impl CurrentTicket {
     /// Locks the group, the settings of the tracker and the ticket of a request. Returns None if a person has linked another ticket,
     /// or the group or the tracker is gone.
-    pub async fn lock(tx: &mut TenantTx, request: &ClaimedRequest) -> Result<Option<CurrentTicket>> {
+    pub async fn lock_current(tx: &mut TenantTx, request: &ClaimedRequest) -> Result<Option<CurrentTicket>> {
         let found = store::find_counting_groups(tx, &[request.group]).await?;
         let Some(mut id) = found.into_iter().flatten().next() else { return Ok(None) };
         let actor = GroupActor { actor: crate::NAME, name: Some(&request.tracker) };

@@ -20,7 +20,7 @@ impl TicketWorker {
     pub(super) async fn read_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
         let remote = self.fetch_ticket(job).await?;
         let mut tx = self.store().tenant(job.tenant).await?;
-        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+        let Some(current) = CurrentTicket::lock_current(&mut tx, job.request).await? else {
             return Ok(WorkEnd::Done("postponed"));
         };
         // The answer may be older than a regression, or than what another process has read since: it would undo that.
@@ -65,7 +65,7 @@ impl TicketWorker {
     pub(super) async fn reopen_ticket(&self, job: &Job<'_>) -> Result<WorkEnd, WorkFailure> {
         let mut remote = self.fetch_ticket(job).await?;
         let mut tx = self.store().tenant(job.tenant).await?;
-        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+        let Some(current) = CurrentTicket::lock_current(&mut tx, job.request).await? else {
             return Ok(WorkEnd::Done("postponed"));
         };
         if current.group.status != GroupStatus::Regressed || !current.is_followed {
@@ -87,7 +87,7 @@ impl TicketWorker {
         }
         // The state is recorded before a hook tells of it, so that it changes nothing here.
         let mut tx = self.store().tenant(job.tenant).await?;
-        let Some(current) = CurrentTicket::lock(&mut tx, job.request).await? else {
+        let Some(current) = CurrentTicket::lock_current(&mut tx, job.request).await? else {
             return Ok(WorkEnd::Done("postponed"));
         };
         let regressed_at = current.group.regressed_at.unwrap_or(job.request.asked_at);

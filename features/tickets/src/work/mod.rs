@@ -145,7 +145,7 @@ impl TicketWorker {
     ) -> std::result::Result<Option<Job<'j>>, WorkFailure> {
         let mut tx = self.store().tenant(tenant).await?;
         let row = store::get_tracker(&mut tx, &request.tracker).await?;
-        let begun = CurrentTicket::lock(&mut tx, request).await?;
+        let begun = CurrentTicket::lock_current(&mut tx, request).await?;
         let (Some(row), Some(begun)) = (row, begun) else {
             store::drop_request(&mut tx, request).await?;
             tx.commit().await?;

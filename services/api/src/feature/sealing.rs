@@ -12,7 +12,7 @@ use unslide_model::Secret;
 /// Seals and opens secrets of one kind.
 pub struct Sealer {
     key: LessSafeKey,
-    /// The text of [`SealError::OtherKey`].
+    /// The words of [`SealError::OtherKey`] for these secrets.
     other_key: &'static str,
 }
 
@@ -45,7 +45,7 @@ impl Sealer {
     ///
     /// # Errors
     /// [`SealError::Random`].
-    pub fn seal(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub fn seal_secret(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(|_| SealError::Random)?;
         let (unique, mut text) = (Nonce::assume_unique_for_key(nonce), secret.to_vec());
@@ -58,7 +58,7 @@ impl Sealer {
     ///
     /// # Errors
     /// [`SealError::OtherKey`].
-    pub fn open(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub fn open_secret(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
         let failed = || SealError::OtherKey(self.other_key);
         let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>().ok_or_else(failed)?;
         let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), text.to_vec());
@@ -71,7 +71,7 @@ impl Sealer {
     /// # Errors
     /// [`SealError::OtherKey`].
     pub fn open_text(&self, owner: &str, sealed: &[u8]) -> Result<Secret, SealError> {
-        Ok(Secret::new(String::from_utf8_lossy(&self.open(owner, sealed)?)))
+        Ok(Secret::new(String::from_utf8_lossy(&self.open_secret(owner, sealed)?)))
     }
 }
 
@@ -85,16 +85,16 @@ mod tests {
             let setting = Secret::new(STANDARD.encode([byte; 32]));
             Sealer::from_setting(&setting, "set it again").unwrap().unwrap()
         };
-        let sealed = sealer(1).seal("acme", b"the secret").unwrap();
+        let sealed = sealer(1).seal_secret("acme", b"the secret").unwrap();
         assert!(!sealed.windows(6).any(|bytes| bytes == b"secret"));
-        assert_ne!(sealed, sealer(1).seal("acme", b"the secret").unwrap());
+        assert_ne!(sealed, sealer(1).seal_secret("acme", b"the secret").unwrap());
         assert_eq!(sealer(1).open_text("acme", &sealed).unwrap().reveal(), "the secret");
-        assert_eq!(sealer(2).open("acme", &sealed).unwrap_err().to_string(), "set it again");
-        assert!(sealer(1).open("umbrella", &sealed).is_err());
-        assert!(sealer(1).open("acme", &sealed[..5]).is_err());
+        assert_eq!(sealer(2).open_secret("acme", &sealed).unwrap_err().to_string(), "set it again");
+        assert!(sealer(1).open_secret("umbrella", &sealed).is_err());
+        assert!(sealer(1).open_secret("acme", &sealed[..5]).is_err());
         let mut changed = sealed.clone();
         changed[20] ^= 1;
-        assert!(sealer(1).open("acme", &changed).is_err());
+        assert!(sealer(1).open_secret("acme", &changed).is_err());
     }
 
     #[test]

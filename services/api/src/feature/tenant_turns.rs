@@ -13,7 +13,7 @@ use unslide_store::Result;
 /// Tenants that one look gives.
 const DUE_TENANTS_LIMIT: u16 = 20;
 
-/// Work for tenants.
+/// Work that a feature does for tenants.
 pub trait TenantWork: Send + Sync + 'static {
     /// Tenants that a process works for at once.
     const CONCURRENT_TENANTS_LIMIT: usize;
