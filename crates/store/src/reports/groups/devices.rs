@@ -77,29 +77,30 @@ async fn add_to_groups(tx: &mut TenantTx, changes: &[DeviceChange]) -> Result<()
     let devices: Vec<Vec<u8>> = changes.iter().map(|change| change.device.clone()).collect();
     let gained: Vec<bool> = changes.iter().map(|change| change.gained).collect();
     let (connection, tenant, _) = tx.parts();
-    // The groups of a target as an array: whatever the planner knows, it looks each up in the index by its whole key.
-    // `holders` are the groups of a target that have the device now. It was among theirs before if one has
-    // lost it, or if one has it that has not gained it here.
+    // Where nothing is merged, a group counts its own devices: only targets of merges look at the groups that they have.
+    // `holders` are those of them that have the device now. It was among theirs before if one has lost it, or if one has it
+    // that has not gained it here.
     sqlx::query!(
-        r#"WITH changed AS (
-               SELECT c.group_id, c.device, c.gained, g.merged_into
+        r#"WITH changed AS MATERIALIZED (
+               SELECT c.group_id, c.device, c.gained, coalesce(g.merged_into, g.id) AS target
                FROM unnest($2::uuid[], $3::bytea[], $4::boolean[]) AS c (group_id, device, gained)
                JOIN groups g ON g.tenant = $1 AND g.id = c.group_id),
            own AS (
                SELECT group_id AS id, sum(CASE WHEN gained THEN 1 ELSE -1 END)::bigint AS devices
                FROM changed GROUP BY group_id),
+           merged AS MATERIALIZED (
+               SELECT m.merged_into AS id, array_agg(m.id) || m.merged_into AS members FROM groups m
+               WHERE m.tenant = $1 AND m.merged_into = ANY (ARRAY(SELECT DISTINCT target FROM changed))
+               GROUP BY m.merged_into),
            touched AS (
-               SELECT coalesce(merged_into, group_id) AS id, device, bool_or(NOT gained) AS lost,
-                      count(*) FILTER (WHERE gained) AS gains
-               FROM changed GROUP BY 1, 2),
+               SELECT c.target AS id, c.device, bool_or(NOT c.gained) AS lost, count(*) FILTER (WHERE c.gained) AS gains
+               FROM changed c GROUP BY 1, 2),
            total AS (
                SELECT t.id, sum((h.holders > 0)::integer - (t.lost OR h.holders > t.gains)::integer)::bigint AS devices
-               FROM touched t
+               FROM touched t JOIN merged m USING (id)
                CROSS JOIN LATERAL (
                    SELECT count(*) AS holders FROM group_devices d
-                   WHERE d.tenant = $1 AND d.device = t.device
-                     AND d.group_id = ANY (ARRAY(SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = t.id)
-                                           || t.id)) h
+                   WHERE d.tenant = $1 AND d.device = t.device AND d.group_id = ANY (m.members)) h
                GROUP BY t.id)
            UPDATE groups g
            SET own_devices = g.own_devices + coalesce(c.own, 0), devices = g.devices + coalesce(c.total, c.own)
