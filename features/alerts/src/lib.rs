@@ -1,13 +1,17 @@
 //! Alerts: rules of tenants, the events that fulfil them, and the messages about these, with mails to recipients.
 //!
-//! `store` has the statements, `operations` the API, `pages` the console, and `sending` what delivers messages.
+//! `store` has the statements, `operations` the API, `pages` the console, `hooks` the route on which pagers acknowledge, and `sending`
+//! what delivers messages.
 //! The package `commands` beside this one has the command line.
 
-mod acknowledge_link;
+mod hook_path;
+mod hooks;
 pub mod ids;
+mod message_link;
 mod operations;
 mod pages;
 mod receiver_policy;
+mod sealing;
 mod sending;
 pub mod store;
 
@@ -83,6 +87,7 @@ fn for_api(settings: ApiSettings) -> ApiFeature {
     let about = "Alert rules, and the messages that were sent. For a tenant's administrators.";
     ApiFeature {
         operations: with_tag(NAME, about, operations::alert_routes().layer(policy.clone())),
+        routes: hooks::hook_routes().layer(policy.clone()),
         pages: pages::page_routes().layer(policy),
         navigation: vec![NavigationEntry {
             place: NavigationPlace::SideBar,

@@ -1,6 +1,9 @@
 //! `unslide alerts`: the rules of a tenant, and their messages.
 
+mod rules;
+
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use rules::{ChangeArguments, CreateArguments, DeleteArguments, TestArguments};
 use serde_json::{Value, json};
 use unslide_cli::listing::{Listing, filter_given, item_text};
 use unslide_cli::{
@@ -17,15 +20,17 @@ pub const FEATURE: ClientFeature = ClientFeature {
 /// Entries of a list without --limit.
 const DEFAULT_LIMIT: usize = 50;
 
-/// List alert rules, messages and firings, acknowledge a firing, and send a group to a receiver
+/// Make, test and list alert rules, list messages and firings, acknowledge a firing, and send a group to a receiver
 #[derive(Parser)]
 #[command(
     name = "alerts",
     after_help = "\
-The key needs the scope tenant:admin, and to send a group groups:write. Rules are made in the console and with POST /v1/alert-rules.
+The key needs the scope tenant:admin, and to send a group groups:write.
 
 Examples:
   unslide alerts list
+  unslide alerts create 'new bugs' --condition new_group --channel slack --address-file url.txt
+  unslide alerts change 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --digest-minutes 15
   unslide alerts messages --rule 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide alerts test 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10
   unslide alerts firings
@@ -59,14 +64,14 @@ enum AlertsCommand {
         #[arg(value_parser = parse_entry_id)]
         id: String,
     },
-    /// Send a test message to the receiver of a rule
-    Test {
-        #[command(flatten)]
-        server: ApiServer,
-        /// The id of the rule
-        #[arg(value_parser = parse_entry_id)]
-        id: String,
-    },
+    /// Make an alert rule
+    Create(Box<CreateArguments>),
+    /// Change an alert rule, mute it, switch it off, or give it another receiver
+    Change(Box<ChangeArguments>),
+    /// Delete an alert rule with its messages; on a terminal it asks first
+    Delete(DeleteArguments),
+    /// Send a test message to the receiver of a rule, and show what was sent and answered
+    Test(TestArguments),
     /// Send a group to the receiver of a rule
     Send {
         #[command(flatten)]
@@ -103,14 +108,10 @@ fn run(matches: &ArgMatches) -> Outcome {
                 say!("{id}  {}", describe_firing(&firing));
                 Ok(unslide_cli::Exit::Ready)
             }
-            AlertsCommand::Test { server, id } => {
-                let path = format!("/v1/alert-rules/{id}/test");
-                let _: Value = Client::new(&server)?.post(&path, &json!({})).await?;
-                say!(
-                    "{id}  a test message is on its way; `unslide alerts messages --rule {id}` says whether it arrived"
-                );
-                Ok(unslide_cli::Exit::Ready)
-            }
+            AlertsCommand::Create(create) => rules::create_rule(&create).await,
+            AlertsCommand::Change(change) => rules::change_rule(&change).await,
+            AlertsCommand::Delete(delete) => rules::delete_rule(&delete).await,
+            AlertsCommand::Test(test) => rules::test_rule(&test).await,
             AlertsCommand::Send { server, group, rule } => {
                 let path = format!("/v1/groups/{group}/send");
                 let _: Value = Client::new(&server)?.post(&path, &json!({ "rule": rule })).await?;
@@ -139,7 +140,7 @@ async fn list_rules(arguments: &ListArguments) -> Outcome {
                 describe_state(rule),
             ]
         },
-        empty: "the tenant has no alert rule: the console makes one",
+        empty: "the tenant has no alert rule: `unslide alerts create` makes one, or the console",
     };
     listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
 }
@@ -230,6 +231,23 @@ async fn list_messages(arguments: &ListArguments, rule: Option<String>) -> Outco
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_arguments_of_each_command_go_together() {
+        let mut command = Arguments::command();
+        command.build();
+        let id = "5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10";
+        for line in [
+            "alerts create bugs --condition new_group --channel mail --address a@example.com --quiet-hours 22:00-07:00",
+            &format!(
+                "alerts change {id} --off --escalate-to {id} --escalate-minutes 5 --hook-secret-file secret.txt"
+            ),
+            &format!("alerts test {id} --json"),
+        ] {
+            let parsed = Arguments::command().try_get_matches_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+        }
+    }
 
     #[test]
     fn a_rule_says_when_it_sends_and_whether_it_is_on() {

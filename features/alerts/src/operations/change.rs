@@ -5,21 +5,26 @@ use super::{
     ask_recipients, check_labels, check_least_reports, check_limits, check_receiver, check_schedule,
     describe_rule, no_rule,
 };
-use crate::receiver_policy::PolicyExtension;
+use crate::receiver_policy::{PolicyExtension, ReceiverPolicy};
+use crate::sealing::SEALING_KEY;
+use crate::store::receivers::set_hook_secret;
 use crate::store::rules::{AlertRule, AlertRuleChange};
 use crate::store::{AlertRuleId, rule_table};
 use axum::extract::State;
 use axum::{Extension, Json};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
     Access, JsonBody, Kind, Path, Problem, TenantAdmin, is_text, problems,
 };
-use unslide_model::Secret;
+use unslide_model::{Secret, TenantId};
 use unslide_store::audit;
 
 /// Maximum length of an app's name, in bytes.
 const APP_BYTES: usize = 255;
+/// Characters of a secret of hooks.
+const HOOK_SECRET_LENGTHS: RangeInclusive<usize> = 16..=500;
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
 
@@ -56,10 +61,16 @@ pub async fn change_alert_rule(
             return Err(Problem::new(Kind::InvalidBody, detail));
         }
     }
+    let new_receiver = receiver.as_ref();
+    let sealed = new_receiver.map(|new| policy.seal_receiver(access.tenant(), new)).transpose()?.flatten();
+    let sealed_hook = seal_hook(&policy, access.tenant(), id, change.hook_secret.as_ref())?;
     let mut tx = storage.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, change.second_receiver(), Some(id), access.only_app()).await?;
-    if !rule_table::change_rule(&mut tx, id, access.only_app(), &change).await? {
+    if !rule_table::change_rule(&mut tx, id, access.only_app(), &change, sealed.as_ref()).await? {
         return Err(no_rule());
+    }
+    if let Some(sealed) = &sealed_hook {
+        set_hook_secret(&mut tx, id, access.only_app(), sealed.as_deref()).await?;
     }
     if let Some(receiver) = &receiver {
         ask_recipients(&policy, &mut tx, receiver).await?;
@@ -70,6 +81,11 @@ pub async fn change_alert_rule(
     check_schedule(&storage.store, rule.condition, change.summary.as_ref()).await?;
     check_labels(Some(rule.condition), &rule.labels)?;
     check_watching_rule(&rule, change.figure.as_ref())?;
+    if rule.takes_hooks && !rule.channel.is_pager() {
+        let detail =
+            format!("hook_secret: only with the channels pagerduty and opsgenie, not with {}", rule.channel);
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
     let rule = describe_rule(&policy, &mut tx, rule).await?;
     let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
                                      "address": rule.address});
@@ -77,6 +93,28 @@ pub async fn change_alert_rule(
     audit::append_entry(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(Json(rule))
+}
+
+/// Encrypts a new secret of hooks. Returns `None` if it does not change, and `Some(None)` if it is removed.
+fn seal_hook(
+    policy: &ReceiverPolicy,
+    tenant: &TenantId,
+    rule: AlertRuleId,
+    secret: Option<&Secret>,
+) -> Result<Option<Option<Vec<u8>>>, Problem> {
+    let Some(secret) = secret else { return Ok(None) };
+    if secret.is_empty() {
+        return Ok(Some(None));
+    }
+    let wrong = |detail: String| Problem::new(Kind::InvalidBody, detail);
+    let text = secret.reveal();
+    if !HOOK_SECRET_LENGTHS.contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong("hook_secret: 16 to 500 printable ASCII characters, no spaces".to_owned()));
+    }
+    let missing =
+        || wrong(format!("This service keeps no secrets of hooks. The operator sets {SEALING_KEY}."));
+    let sealer = policy.sealer.as_ref().ok_or_else(missing)?;
+    sealer.seal_hook(tenant, rule, secret).map(|sealed| Some(Some(sealed))).map_err(Problem::internal)
 }
 
 /// Refuses an app that is none, or that the key may not see.

@@ -58,9 +58,10 @@ pub async fn create_alert_rule(
     }
     let receiver = new.to_receiver();
     check_receiver(&policy, &receiver)?;
+    let sealed = policy.seal_receiver(access.tenant(), &receiver)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     check_second_receiver(&mut tx, new.second_receiver(), None, access.only_app()).await?;
-    let Some(rule) = rule_table::create_rule(&mut tx, &new).await? else {
+    let Some(rule) = rule_table::create_rule(&mut tx, &new, sealed.as_ref()).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };

@@ -32,5 +32,6 @@ pub async fn list_alert_rules(
     let mut tx = storage.tenant(access.tenant()).await?;
     let mut found = rule_table::list_rules(&mut tx, access.only_app(), after, limit + 1).await?;
     policy.mail.fill_recipients(&mut tx, &mut found).await?;
+    policy.fill_hook_urls(&mut found);
     Ok(Json(Page::from_rows(found, limit, list, |last| position_by_time(last.created_at, last.id))))
 }

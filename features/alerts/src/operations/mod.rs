@@ -157,6 +157,7 @@ async fn describe_rule(
 ) -> Result<AlertRule, Problem> {
     let mut rules = [rule];
     policy.mail.fill_recipients(tx, &mut rules).await?;
+    policy.fill_hook_urls(&mut rules);
     let [rule] = rules;
     Ok(rule)
 }

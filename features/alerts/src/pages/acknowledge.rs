@@ -1,7 +1,7 @@
 //! `/console/acknowledge/{token}`: the link of a message acknowledges one firing. Opening the page changes nothing: mail servers
 //! open the links of mails.
 
-use crate::acknowledge_link::{ACKNOWLEDGE_PAGE, AcknowledgeLink};
+use crate::message_link::{LinkPurpose, MessageLink};
 use crate::operations::firings::acknowledge_as;
 use crate::store::firings::{self, AlertFiring};
 use axum::extract::State;
@@ -16,7 +16,7 @@ use unslide_site::{Caller, Shell, Template, assign_caller, escaping, filters, re
 use unslide_store::TenantTx;
 
 /// The actor of the audit log for a link, which any reader of a message has.
-const LINK_ACTOR: &str = "link";
+pub(super) const LINK_ACTOR: &str = "link";
 
 #[derive(Template)]
 #[template(path = "alerts/acknowledge.html", askama = escaping)]
@@ -33,13 +33,13 @@ async fn find_linked(
     token: &str,
 ) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
     let gone = || Problem::new(Kind::NotFound, "the link is unknown or too old; acknowledge in the console");
-    let link = AcknowledgeLink::parse(token).ok_or_else(gone)?;
+    let link = MessageLink::parse(LinkPurpose::Acknowledge, token).ok_or_else(gone)?;
     let mut tx = storage.tenant(&link.tenant).await?;
-    let key = firings::find_link_key(&mut tx, link.firing).await?.ok_or_else(gone)?;
+    let key = firings::find_link_key(&mut tx, link.firing()).await?.ok_or_else(gone)?;
     if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
-    let firing = firings::find_firing(&mut tx, link.firing, None).await?.ok_or_else(gone)?;
+    let firing = firings::find_firing(&mut tx, link.firing(), None).await?.ok_or_else(gone)?;
     Ok((tx, link.tenant, firing))
 }
 
@@ -67,5 +67,5 @@ pub async fn acknowledge_by_link(
     assign_caller(&extensions, &storage.capacity, Caller::Public(tenant))?;
     acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
     tx.commit().await?;
-    Ok(Redirect::to(&format!("{ACKNOWLEDGE_PAGE}{token}")).into_response())
+    Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Acknowledge.page())).into_response())
 }

@@ -15,10 +15,10 @@ use crate::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};
 use crate::store::firings::AlertFiring;
 use crate::store::messages::{AlertStatus, ListedAlertMessage};
 use crate::store::rules::{
-    AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
-    RecipientStatus, TemplateType,
+    AlertChannel, AlertCondition, AlertRecipient, AlertRule, AlertRuleChange, NewAlertRule, RecipientStatus,
+    TemplateType,
 };
-use crate::store::schedule::SummarySchedule;
+use crate::store::schedule::{QuietHours, SummarySchedule};
 use crate::store::{AlertFiringId, AlertMessageId, AlertRuleId};
 use axum::Json;
 use axum::extract::State;
@@ -379,6 +379,20 @@ pub async fn change_receiver(
         content_type: content_type(&form)?,
         ..AlertRuleChange::default()
     };
+    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
+    Ok(Redirect::to(ALERTS_PAGE).into_response())
+}
+
+/// `POST /console/alerts/{id}/hook`: sets or removes the secret of the hooks of a pager.
+pub async fn change_hook(
+    storage: State<Arc<Storage>>,
+    policy: PolicyExtension,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<AlertRuleId>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let hook_secret = Some(Secret::new(form.field_text("hook_secret")));
+    let change = AlertRuleChange { hook_secret, ..AlertRuleChange::default() };
     let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }

@@ -4,6 +4,7 @@ mod acknowledge;
 mod alerts;
 mod figure_form;
 mod mail;
+mod mute;
 mod send_group;
 
 pub use alerts::ALERTS_PAGE as ALERTS_PATH;
@@ -30,11 +31,13 @@ pub fn page_routes() -> Router<Api> {
         .route(ALERTS_PATH, get(alerts::render_page).post(alerts::create_from_form))
         .route("/console/alerts/{id}/{action}", post(alerts::act_on_rule))
         .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
+        .route("/console/alerts/{id}/hook", post(alerts::change_hook))
         .route("/console/alerts/{id}/rule", post(alerts::change_rule))
         .route(
             "/console/acknowledge/{token}",
             get(acknowledge::render_page).post(acknowledge::acknowledge_by_link),
         )
+        .route("/console/mute/{token}", get(mute::render_page).post(mute::act_on_link))
         .route("/console/alert-firings/{id}/acknowledge", post(alerts::acknowledge_from_form))
         .route("/console/groups/{id}/send", get(send_group::render_page).post(send_group::send_from_form))
         .route("/console/alert-messages/{id}/send", post(alerts::send_from_form))

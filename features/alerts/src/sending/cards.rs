@@ -8,7 +8,9 @@
 //! (limits of embeds); <https://developers.google.com/workspace/chat/api/reference/rest/v1/spaces.messages/create>.
 
 use super::pagers::deduplication_key;
-use super::text::{acknowledge_link, describe_event, event_link, event_rule_name, format_headline};
+use super::text::{
+    acknowledge_link, describe_event, event_link, event_rule_name, format_headline, mute_link,
+};
 use crate::store::messages::ClaimedAlertMessage;
 use serde_json::{Value, json};
 use unslide_model::Secret;
@@ -24,8 +26,10 @@ const CARD_EVENTS_LIMIT: usize = 10;
 const TEAMS_BYTES_LIMIT: usize = 24_000;
 /// Bytes of the events of a card of Google Chat, as JSON. It takes 32,000 a message.
 const GOOGLE_BYTES_LIMIT: usize = 28_000;
-/// Characters of the events of an embed of Discord, less the line that counts the others. Discord takes 4,096.
-const DISCORD_CHARACTERS_LIMIT: usize = 4_000;
+/// Characters of the events of an embed of Discord, less the line that counts the others and the link that mutes. Discord takes 4,096.
+const DISCORD_CHARACTERS_LIMIT: usize = 3_600;
+/// The word of the link that mutes the rule.
+const MUTE_WORD: &str = "Mute";
 /// Invisible, and no part of an address or of a function of a card.
 const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
@@ -41,6 +45,8 @@ struct CardText {
     title: String,
     events: Vec<CardEvent>,
     count: i64,
+    /// The address of the page that mutes the rule.
+    mute: Option<String>,
 }
 
 impl CardText {
@@ -58,7 +64,8 @@ impl CardText {
             }
         });
         let title = clean_text(&format_headline(message), CARD_TITLE_LIMIT);
-        CardText { title, events: events.collect(), count: message.events }
+        let mute = mute_link(message, public_url);
+        CardText { title, events: events.collect(), count: message.events, mute }
     }
 
     /// Renders events until the limit is reached. Returns them, and the line that counts the others.
@@ -123,6 +130,9 @@ pub fn build_teams(message: &ClaimedAlertMessage, public_url: &str) -> String {
     let mut body = vec![json!({"type": "RichTextBlock", "inlines": [title]})];
     body.extend(events);
     body.extend(more.map(|more| block(&more)));
+    body.extend(card.mute.map(|url| {
+        json!({"type": "ActionSet", "actions": [{"type": "Action.OpenUrl", "title": MUTE_WORD, "url": url}]})
+    }));
     json!({
         "type": "message",
         "attachments": [{
@@ -164,6 +174,7 @@ pub fn build_discord(message: &ClaimedAlertMessage, public_url: &str) -> String 
     let (mut events, more) =
         card.render_events(DISCORD_CHARACTERS_LIMIT, render, |text| text.chars().count() + 2);
     events.extend(more);
+    events.extend(card.mute.map(|url| format!("[{MUTE_WORD}](<{url}>)")));
     json!({
         "embeds": [{"title": escape_discord(&card.title), "description": events.join("\n\n")}],
         "allowed_mentions": {"parse": []},
@@ -196,6 +207,10 @@ pub fn build_google_chat(message: &ClaimedAlertMessage, public_url: &str) -> Str
         vec![json!({"widgets": [paragraph(format!("<b>{}</b>", escape_google(&card.title)))]})];
     sections.extend(events);
     sections.extend(more.map(|more| json!({"widgets": [paragraph(more)]})));
+    sections.extend(card.mute.map(|url| {
+        let button = json!({"text": MUTE_WORD, "onClick": {"openLink": {"url": url}}});
+        json!({"widgets": [{"buttonList": {"buttons": [button]}}]})
+    }));
     let key = match message.named.as_slice() {
         [only] if only.firing.is_none() => only.group.as_ref().map(|group| format!("unslide-{}", group.id)),
         _ => None,

@@ -1,11 +1,12 @@
 //! Mail, by the operator's SMTP server.
 
-use super::text::{format_headline, format_plain};
+use super::text::{format_headline, format_plain, mute_link};
 use crate::store::messages::ClaimedAlertMessage;
 use lettre::message::Mailbox;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use std::error::Error;
+use std::fmt::{Display, Formatter};
 use std::time::Duration;
 use unslide_model::{Secret, TenantId};
 use unslide_report::text::escape_line;
@@ -47,6 +48,58 @@ pub fn address_of(recipient: &Mailbox) -> String {
     recipient.email.to_string().to_lowercase()
 }
 
+/// The header by which mail programs show a button that stops mails (RFC 2369): it opens the page of the link.
+#[derive(Clone)]
+struct ListUnsubscribe(String);
+
+impl Header for ListUnsubscribe {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("List-Unsubscribe")
+    }
+
+    fn parse(text: &str) -> Result<ListUnsubscribe, Box<dyn Error + Send + Sync>> {
+        Ok(ListUnsubscribe(text.to_owned()))
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(ListUnsubscribe::name(), self.0.clone())
+    }
+}
+
+/// The subject and the text of a mail about a message.
+pub struct MailText {
+    /// The page that mutes the rule and stops the mails of a recipient, if the console's address is known.
+    pub stop_link: Option<String>,
+    pub to: String,
+    pub subject: String,
+    pub text: String,
+}
+
+impl Display for MailText {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "To: {}\nSubject: {}\n\n{}", self.to, self.subject, self.text)
+    }
+}
+
+impl AlertMail<'_> {
+    /// Writes the mail. The same message always has the same one.
+    pub fn write_text(&self, public_url: &str) -> MailText {
+        let AlertMail { tenant, message, to } = self;
+        let stop_link = mute_link(message, public_url);
+        let way = match stop_link {
+            Some(_) => "open the link that mutes the rule",
+            None => "write to the sender",
+        };
+        let footer = format!("Sent for the tenant {tenant} of Unslide. To stop these mails, {way}.");
+        MailText {
+            stop_link,
+            to: to.iter().map(address_of).collect::<Vec<_>>().join(", "),
+            subject: format!("[Unslide] {}", format_headline(message)),
+            text: format!("{}\n\n{footer}\n", format_plain(message, public_url)),
+        }
+    }
+}
+
 impl Mailer {
     /// Makes a mailer from the URL of a server, such as `smtps://user:password@mail.example.com`, and a sender.
     ///
@@ -65,15 +118,9 @@ impl Mailer {
     ///
     /// # Errors
     /// Returns the reason for the tenant. The server is the operator's, so its details are not included.
-    pub async fn send_message(&self, mail: &AlertMail<'_>, public_url: &str) -> Result<(), String> {
-        let AlertMail { tenant, message, to } = mail;
-        let text = format_plain(message, public_url);
-        let footer = format!(
-            "Sent for the tenant {tenant} of Unslide. To stop these mails, open the link of the mail that asked you to confirm, \
-             or write to the sender."
-        );
-        let subject = format!("[Unslide] {}", format_headline(message));
-        self.deliver_mail(&message.id.to_string(), &subject, format!("{text}\n\n{footer}\n"), to).await
+    pub async fn send_message(&self, mail: &AlertMail<'_>, text: &MailText) -> Result<(), String> {
+        let id = mail.message.id.to_string();
+        self.deliver_mail(&id, text, &mail.to).await
     }
 
     /// Asks a recipient to confirm that it wants alerts of a tenant. Of the tenant, the text has only its
@@ -95,25 +142,23 @@ impl Mailer {
              Otherwise ignore this mail: no alerts are sent to you. The same page stops them later.\n"
         );
         let subject = format!("[Unslide] Confirm alerts of {tenant}");
-        self.deliver_mail(id, &subject, text, &[recipient]).await
+        let text = MailText { stop_link: None, to: to.to_owned(), subject, text };
+        self.deliver_mail(id, &text, &[recipient]).await
     }
 
-    async fn deliver_mail(
-        &self,
-        id: &str,
-        subject: &str,
-        text: String,
-        to: &[Mailbox],
-    ) -> Result<(), String> {
+    async fn deliver_mail(&self, id: &str, text: &MailText, to: &[Mailbox]) -> Result<(), String> {
         let mut mail = Message::builder()
             .from(self.from.clone())
-            .subject(subject)
+            .subject(text.subject.clone())
             .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
             .header(ContentType::TEXT_PLAIN);
         for recipient in to {
             mail = mail.to(recipient.clone());
         }
-        let mail = mail.body(text).map_err(|error| error.to_string())?;
+        if let Some(link) = &text.stop_link {
+            mail = mail.header(ListUnsubscribe(format!("<{link}>")));
+        }
+        let mail = mail.body(text.text.clone()).map_err(|error| error.to_string())?;
         self.transport.send(mail).await.map(drop).map_err(|error| {
             // No log names the receivers of tenants.
             let unnamed = |text: String, to: &Mailbox| text.replace(&to.email.to_string(), "…");
@@ -176,7 +221,8 @@ pub mod tests {
     pub async fn send(mailer: &Mailer) -> Result<(), String> {
         let message = message(AlertChannel::Mail, &["New: boom"], 1);
         let (tenant, to) = (TenantId::new("acme").unwrap(), vec!["a@example.com".parse().unwrap()]);
-        mailer.send_message(&AlertMail { tenant: &tenant, message: &message, to }, "").await
+        let mail = AlertMail { tenant: &tenant, message: &message, to };
+        mailer.send_message(&mail, &mail.write_text("")).await
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod cards;
 mod channels;
+mod exchange;
 mod kafka;
 mod mail;
 mod pagers;
@@ -15,12 +16,15 @@ mod text;
 
 pub use channels::check_secret;
 pub use kafka::AlertTopic;
+pub use pagers::DEDUPLICATION_PREFIX;
 pub use recipients::MailPolicy;
 pub use settings::Alerts;
 pub use unslide_runtime::egress::AllowedReceivers;
 
 use crate::NAME;
-use crate::store::messages::{self, ClaimedAlertMessage, DeliveryFailure, MOST_ATTEMPTS};
+use crate::sealing::{ReceiverSealer, SEALING_KEY};
+use crate::store::events::EventReason;
+use crate::store::messages::{self, AlertExchange, ClaimedAlertMessage, DeliveryFailure, MOST_ATTEMPTS};
 use crate::store::rules::AlertChannel;
 use crate::store::{self, AlertRuleId, AlertStep, DueAlert, firings, recipients as stored, routing};
 use channels::MadeTicket;
@@ -31,6 +35,7 @@ use recipients::MailAdmission;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use text::message_to_json;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_api::entropy::{Entropy, write_token};
@@ -54,6 +59,8 @@ pub struct AlertSender {
     http: HttpSender,
     mailer: Option<Mailer>,
     policy: MailPolicy,
+    /// Decrypts receivers; None if the operator has set no key.
+    sealer: Option<ReceiverSealer>,
     entropy: Entropy,
     topic: AlertTopic,
     /// The URL of the console, for links; empty if it is not known.
@@ -81,6 +88,7 @@ impl AlertSender {
             http: HttpSender::new(settings.parse_receivers().unwrap_or_default())?,
             mailer: settings.build_mailer().ok().flatten(),
             policy: settings.mail_policy(public_url),
+            sealer: ReceiverSealer::from_setting(&settings.sealing_key).ok().flatten(),
             entropy: Entropy::default(),
             topic,
             public_url: public_url.trim_end_matches('/').to_owned(),
@@ -201,18 +209,23 @@ impl AlertSender {
 
     async fn send_due_message(&self, tenant: &TenantId, rule: AlertRuleId) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        let Some(message) = messages::claim_message(&mut tx, rule).await? else { return tx.commit().await };
+        let Some(mut message) = messages::claim_message(&mut tx, rule).await? else {
+            return tx.commit().await;
+        };
         let admission = match message.channel {
             AlertChannel::Mail => self.policy.admit_message(&mut tx, &message).await?,
             _ => MailAdmission::Send(Vec::new()),
         };
         tx.commit().await?;
-        let (outcome, held) = match admission {
-            MailAdmission::Send(to) => {
+        let mut exchange = AlertExchange::default();
+        let opened = self.open_receiver(tenant, &mut message);
+        let (outcome, held) = match (opened, admission) {
+            (Err(reason), _) => (Err(reason.into()), None),
+            (Ok(()), MailAdmission::Send(to)) => {
                 let mail = AlertMail { tenant, message: &message, to };
-                (limit_delivery(self.deliver_message(&mail)).await, None)
+                (limit_delivery(self.deliver_message(&mail, &mut exchange)).await, None)
             }
-            MailAdmission::Held { outcome, reason } => (Err(reason.into()), Some(outcome)),
+            (Ok(()), MailAdmission::Held { outcome, reason }) => (Err(reason.into()), Some(outcome)),
         };
         let word = match (&outcome, held) {
             (Ok(_), _) => "delivered",
@@ -222,10 +235,23 @@ impl AlertSender {
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
         messages::finish_attempt(&mut tx, &message, outcome.as_ref().map(drop)).await?;
+        if message.named.iter().all(|event| event.reason == EventReason::Test) {
+            messages::record_test(&mut tx, &message, &exchange).await?;
+        }
         if let Ok(Some(ticket)) = outcome {
             link_ticket(&mut tx, &message.rule_name, ticket).await?;
         }
         tx.commit().await
+    }
+
+    /// Decrypts the address and the secret of a message's receiver.
+    fn open_receiver(&self, tenant: &TenantId, message: &mut ClaimedAlertMessage) -> Result<(), String> {
+        let Some(sealed) = &message.sealed else { return Ok(()) };
+        let missing = || format!("the operator of the service has removed {SEALING_KEY}");
+        let sealer = self.sealer.as_ref().ok_or_else(missing)?;
+        let opened = sealer.open_receiver(tenant, message.channel, sealed);
+        (message.address, message.secret) = opened.map_err(|error| format!("receiver: {error}"))?;
+        Ok(())
     }
 
     /// Sends a confirmation mail, and returns its tenant.
@@ -255,19 +281,28 @@ impl AlertSender {
 
     /// Delivers a message by its channel, and returns the ticket that its receiver has made. Errors are for the tenant: they
     /// name no internals of the service.
-    async fn deliver_message(&self, mail: &AlertMail<'_>) -> Result<Option<MadeTicket>, DeliveryFailure> {
+    async fn deliver_message(
+        &self,
+        mail: &AlertMail<'_>,
+        exchange: &mut AlertExchange,
+    ) -> Result<Option<MadeTicket>, DeliveryFailure> {
         let AlertMail { tenant, message, .. } = mail;
         match message.channel {
-            AlertChannel::Mail => self.send_mail(mail).await?,
-            AlertChannel::Kafka => self.topic.publish_message(tenant, message, &self.public_url).await?,
-            _ => return self.post_message(message).await,
+            AlertChannel::Mail => self.send_mail(mail, exchange).await?,
+            AlertChannel::Kafka => {
+                exchange.note_text(message, &message_to_json(message, &self.public_url).to_string());
+                self.topic.publish_message(tenant, message, &self.public_url).await?;
+            }
+            _ => return self.post_message(message, exchange).await,
         }
         Ok(None)
     }
 
-    async fn send_mail(&self, mail: &AlertMail<'_>) -> Result<(), String> {
+    async fn send_mail(&self, mail: &AlertMail<'_>, exchange: &mut AlertExchange) -> Result<(), String> {
         let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
-        let sent = mailer.send_message(mail, &self.public_url).await;
+        let text = mail.write_text(&self.public_url);
+        exchange.note_text(mail.message, &text.to_string());
+        let sent = mailer.send_message(mail, &text).await;
         if sent.is_err() {
             // The server took none. If nothing is known of it, the mails stay counted.
             let mails = u32::try_from(mail.to.len()).unwrap_or(u32::MAX);
@@ -287,15 +322,18 @@ impl AlertSender {
     async fn post_message(
         &self,
         message: &ClaimedAlertMessage,
+        exchange: &mut AlertExchange,
     ) -> Result<Option<MadeTicket>, DeliveryFailure> {
         let now = self.clock.now().unix_timestamp();
         let request = channels::build_request(message, &self.public_url, now)?;
+        exchange.note_request(message, &request);
         let answer = self.http.post_request(&request).await.map_err(|error| {
             if let PostError::Unreachable(cause) = &error {
                 tracing::warn!(rule = %message.rule, error = format_causes(cause), "a receiver of alerts does not answer");
             }
             error.to_string()
         })?;
+        exchange.note_answer(&answer);
         channels::check_answer(message.channel, &answer).inspect_err(|_| {
             let ReceiverAnswer { status, body, .. } = &answer;
             let body = String::from_utf8_lossy(body);
@@ -349,7 +387,7 @@ mod tests {
             let mut tx = servers.store.tenant(&tenant).await.unwrap();
             for _ in 0..rules {
                 let new = serde_json::from_value(rule.clone()).unwrap();
-                rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
+                rule_table::create_rule(&mut tx, &new, None).await.unwrap().unwrap();
             }
             tx.commit().await.unwrap();
         }

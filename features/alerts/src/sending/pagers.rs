@@ -4,7 +4,7 @@
 //! <https://raw.githubusercontent.com/PagerDuty/api-schema/main/reference/events-v2/openapiv3.json>;
 //! <https://docs.opsgenie.com/docs/alert-api>.
 
-use super::text::{event_link, format_headline, format_plain};
+use super::text::{event_link, format_headline, format_plain, mute_link};
 use crate::store::events::FiringStep;
 use crate::store::messages::ClaimedAlertMessage;
 use crate::store::rules::AlertCondition;
@@ -22,6 +22,8 @@ const ROUTING_KEY_LENGTH: usize = 32;
 const OPSGENIE_KEY_LIMIT: usize = 100;
 /// The name of this program for pagers.
 const PAGER_CLIENT: &str = "Unslide";
+/// The begin of each key of an alert in a pager.
+pub const DEDUPLICATION_PREFIX: &str = "unslide-";
 
 /// Checks the key of a PagerDuty integration.
 pub fn check_routing_key(secret: &Secret) -> Result<(), String> {
@@ -57,14 +59,14 @@ pub fn deduplication_key(message: &ClaimedAlertMessage) -> String {
         // A figure is good again. Events are not: the next firing has to page again.
         let key =
             if firing.condition == AlertCondition::Figure { firing.rule.uuid() } else { firing.id.uuid() };
-        return format!("unslide-{key}");
+        return format!("{DEDUPLICATION_PREFIX}{key}");
     }
     match message.named.as_slice() {
         [only] if only.group.is_some() => {
             let group = only.group.as_ref().map(|group| group.id.to_string()).unwrap_or_default();
-            format!("unslide-{}-{group}", message.rule)
+            format!("{DEDUPLICATION_PREFIX}{}-{group}", message.rule)
         }
-        _ => format!("unslide-{}", message.id),
+        _ => format!("{DEDUPLICATION_PREFIX}{}", message.id),
     }
 }
 
@@ -116,6 +118,10 @@ pub fn build_pagerduty(message: &ClaimedAlertMessage, public_url: &str) -> Strin
         if let Some(link) = newest_link(message, public_url) {
             body["client_url"] = link.as_str().into();
             body["links"] = json!([{"href": link, "text": "Open the console"}]);
+            if let (Some(mute), Some(links)) = (mute_link(message, public_url), body["links"].as_array_mut())
+            {
+                links.push(json!({"href": mute, "text": "Mute the rule"}));
+            }
         }
     }
     body.to_string()

@@ -35,7 +35,7 @@ pub enum MailAdmission {
 
 impl MailPolicy {
     /// Returns true if the operator allows the domain of an address.
-    fn is_allowed_domain(&self, address: &str) -> bool {
+    pub fn is_allowed_domain(&self, address: &str) -> bool {
         address
             .rsplit_once('@')
             .is_some_and(|(_, domain)| self.domains.iter().any(|allowed| allowed == domain))

@@ -2,6 +2,7 @@
 
 use super::mail::{MAX_RECIPIENTS, Mailer};
 use super::recipients::MailPolicy;
+use crate::sealing::{ReceiverSealer, SEALING_KEY};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unslide_api::feature::operation::network_of_everything;
@@ -32,6 +33,11 @@ pub struct Alerts {
     pub mail_domains: Vec<String>,
     /// Mails that each tenant may have sent on one day (UTC): one for each recipient of a message.
     pub mails_per_day: u32,
+    /// The key that encrypts the addresses and secrets of receivers in the database: 32 bytes in base64, as `openssl rand -base64 32`
+    /// prints. Every process of the api needs the same. Without it they are stored as they are, and pagers cannot acknowledge. With
+    /// another one, tenants set their receivers again.
+    #[schemars(with = "String")]
+    pub sealing_key: Secret,
 }
 
 impl Default for Alerts {
@@ -44,6 +50,7 @@ impl Default for Alerts {
             mail_from: String::new(),
             mail_domains: Vec::new(),
             mails_per_day: 200,
+            sealing_key: Secret::default(),
         }
     }
 }
@@ -97,6 +104,9 @@ impl Alerts {
         if let Err(network) = self.parse_receivers() {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
             problems.push(ConfigProblem::new("api.alerts.networks", message));
+        }
+        if let Err(message) = ReceiverSealer::from_setting(&self.sealing_key) {
+            problems.push(ConfigProblem::new(SEALING_KEY, message));
         }
         if let Err((field, message)) = self.build_mailer() {
             problems.push(ConfigProblem::new(format!("api.alerts.{field}"), message));

@@ -29,13 +29,20 @@ pub fn acknowledge_link(event: &AlertEvent, public_url: &str) -> Option<String> 
     (!public_url.is_empty()).then(|| format!("{public_url}{path}"))
 }
 
+/// Returns the URL of the page that mutes the rule of a message, if the console's address is known.
+pub fn mute_link(message: &ClaimedAlertMessage, public_url: &str) -> Option<String> {
+    let path = message.mute_path.as_ref()?;
+    (!public_url.is_empty()).then(|| format!("{public_url}{path}"))
+}
+
 /// Returns the whole as lines of text, at most 2,000 bytes. No character in it changes how it is read.
 pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     let mut text = format_headline(message);
+    let mute = mute_link(message, public_url).map(|link| format!("\nMute: {link}")).unwrap_or_default();
     let mut told = 0;
     for event in &message.named {
         let lines = event_lines(event, event_rule_name(event, message), message.events > 1, public_url);
-        if text.len() + lines.len() + 40 > ALERT_TEXT_BYTES {
+        if text.len() + lines.len() + mute.len() + 40 > ALERT_TEXT_BYTES {
             break;
         }
         text.push_str(&lines);
@@ -44,7 +51,7 @@ pub fn format_plain(message: &ClaimedAlertMessage, public_url: &str) -> String {
     if message.events > told {
         text.push_str(&format!("\nand {} more", message.events - told));
     }
-    text
+    text + &mute
 }
 
 fn event_lines(event: &AlertEvent, rule_name: &str, with_headline: bool, public_url: &str) -> String {
@@ -117,6 +124,7 @@ pub fn message_to_json(message: &ClaimedAlertMessage, public_url: &str) -> Value
         "created_at": message.created_at.format(&Rfc3339).unwrap_or_default(),
         "rule": {"id": message.rule, "name": message.rule_name, "condition": message.condition},
         "count": message.events,
+        "mute_link": mute_link(message, public_url),
         "events": events.collect::<Vec<_>>(),
     })
 }
@@ -139,6 +147,7 @@ pub fn fill_template(template: &str, message: &ClaimedAlertMessage, public_url: 
                 "app" => of_first(|event| &event.app),
                 "version" => of_first(|event| &event.version),
                 "link" => first.map(|event| event_link(event, public_url)).unwrap_or_default(),
+                "mute_link" => mute_link(message, public_url).unwrap_or_default(),
                 "count" => message.events.to_string(),
                 "rule" => first
                     .map_or(message.rule_name.as_str(), |event| event_rule_name(event, message))
@@ -215,8 +224,10 @@ pub mod tests {
             channel,
             address: Secret::new("https://example.com/hook"),
             secret: Secret::default(),
+            sealed: None,
             template: String::new(),
             content_type: TemplateType::Json,
+            mute_path: Some("/console/mute/token".to_owned()),
             events,
             named: headlines.iter().map(event).collect(),
         }
@@ -228,7 +239,7 @@ pub mod tests {
         let text = format_plain(&one, "https://unslide.example.com");
         assert_eq!(
             text,
-            "New: a\\nb\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nRule: bugs\nhttps://unslide.example.com/console/groups/1"
+            "New: a\\nb\nCart.total\nSHOP-1A2B: 12 reports, 1 device\nshop 2.0\nRule: bugs\nhttps://unslide.example.com/console/groups/1\nMute: https://unslide.example.com/console/mute/token"
         );
         let many = message(AlertChannel::Slack, &["New: a", "New: b"], 30);
         assert_eq!(

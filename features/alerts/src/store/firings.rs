@@ -2,7 +2,7 @@
 //! acknowledged.
 
 use super::events::{AlertCause, FiringStep, SENT_GROUP, TEST, raise_for};
-use super::rules::quiet_hours;
+use super::schedule::quiet_hours;
 use super::{AlertFiringId, AlertMessageId, AlertRuleId};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
@@ -34,7 +34,7 @@ pub struct AlertFiring {
     /// When it was acknowledged.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub acknowledged_at: Option<OffsetDateTime>,
-    /// Who acknowledged: a key's id, a person, or `link` for the link of a message.
+    /// Who acknowledged: a key's id, a person, `link` for the link of a message, or the channel of a pager, such as `pagerduty`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,
     /// When the second receiver got it.

@@ -3,9 +3,11 @@
 use super::events::FiringStep;
 use super::events::{AlertEvent, AlertGroup, EventFiring, EventReason, SENT_GROUP, TEST};
 use super::firings::begin_for_message;
-use super::rules::{AlertChannel, AlertCondition, TemplateType, quiet_hours};
+use super::receivers::SealedReceiver;
+use super::rules::{AlertChannel, AlertCondition, TemplateType};
+use super::schedule::quiet_hours;
 use super::{AlertFiringId, AlertMessageId, AlertRuleId};
-use crate::acknowledge_link::acknowledge_path;
+use crate::message_link::{acknowledge_path, mute_path};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use unslide_model::Secret;
@@ -73,6 +75,15 @@ pub struct ListedAlertMessage {
     /// When the receiver took it.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<OffsetDateTime>,
+    /// Of a test: what was sent in the last attempt, without the secrets of the receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_request: Option<String>,
+    /// Of a test: the HTTP status of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_status: Option<i32>,
+    /// Of a test: the text of the answer; absent for a receiver in one of the operator's networks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_answer: Option<String>,
 }
 
 /// A message that this process sends now.
@@ -91,14 +102,29 @@ pub struct ClaimedAlertMessage {
     pub address: Secret,
     /// The secret that signs it; empty for none.
     pub secret: Secret,
+    /// The address and the secret, if they are encrypted: [`ClaimedAlertMessage::address`] is what may be shown.
+    pub sealed: Option<SealedReceiver>,
     /// The body of a webhook; empty for the usual one.
     pub template: String,
     /// The content type of the template.
     pub content_type: TemplateType,
+    /// The path of the page that mutes the rule.
+    pub mute_path: Option<String>,
     /// Events that it tells of.
     pub events: i64,
     /// The first of them, at most 20.
     pub named: Vec<AlertEvent>,
+}
+
+/// An attempt to deliver a message, without its secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertExchange {
+    /// The request with its headers and its body, the mail, or the record; empty if nothing was sent.
+    pub request: String,
+    /// The HTTP status of the answer.
+    pub status: Option<u16>,
+    /// The text of the answer, or what is known of it; empty if it is in one of the operator's networks.
+    pub answer: String,
 }
 
 /// A failed attempt to deliver a message.
@@ -196,7 +222,7 @@ pub async fn claim_message(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Optio
                ORDER BY n.due_at, n.id LIMIT 1 FOR UPDATE SKIP LOCKED)
            RETURNING m.id AS "id: AlertMessageId", m.attempts, m.created_at, m.events, r.name,
                      r.condition AS "condition: AlertCondition", r.channel AS "channel: AlertChannel", r.address,
-                     r.secret, r.template, r.content_type AS "content_type: TemplateType""#,
+                     r.secret, r.sealed_address, r.sealed_secret, r.link_key, r.template, r.content_type AS "content_type: TemplateType""#,
         tenant,
         rule as AlertRuleId,
         now,
@@ -206,6 +232,7 @@ pub async fn claim_message(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Optio
     .await?;
     let Some(row) = row else { return Ok(None) };
     let named = list_events(tx, row.id).await?;
+    let mute_path = mute_path(tx.parts().1, rule, row.created_at, &row.link_key);
     Ok(Some(ClaimedAlertMessage {
         id: row.id,
         attempt: row.attempts,
@@ -214,10 +241,16 @@ pub async fn claim_message(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Optio
         rule_name: row.name,
         condition: row.condition,
         channel: row.channel,
+        sealed: row.sealed_address.map(|address| SealedReceiver {
+            address,
+            secret: row.sealed_secret,
+            shown_address: row.address.clone(),
+        }),
         address: Secret::new(row.address),
         secret: Secret::new(row.secret),
         template: row.template,
         content_type: row.content_type,
+        mute_path,
         events: row.events,
         named,
     }))
@@ -320,6 +353,27 @@ pub async fn finish_attempt(
     Ok(())
 }
 
+/// Records what was sent for a test, and what was answered.
+pub async fn record_test(
+    tx: &mut TenantTx,
+    message: &ClaimedAlertMessage,
+    exchange: &AlertExchange,
+) -> Result<()> {
+    let stored = |text: &str| (!text.is_empty()).then(|| text.replace('\0', ""));
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE alert_messages SET test_request = $3, test_status = $4, test_answer = $5 WHERE tenant = $1 AND id = $2",
+        tenant,
+        message.id as AlertMessageId,
+        stored(&exchange.request),
+        exchange.status.map(i32::from),
+        stored(&exchange.answer)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Returns the time until the next attempt after this many.
 pub(super) fn retry_pause(attempts: i32) -> Duration {
     let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
@@ -341,6 +395,7 @@ pub async fn list_messages(
         ListedAlertMessage,
         r#"SELECT m.id AS "id: AlertMessageId", m.rule AS "rule: AlertRuleId", r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
                   m.created_at, CASE WHEN m.status = 'waiting' THEN m.due_at END AS due_at, m.delivered_at,
+                  m.test_request, m.test_status, m.test_answer,
                   coalesce((SELECT e.headline FROM alert_events e WHERE e.tenant = m.tenant AND e.message = m.id
                             ORDER BY e.cause = $7, e.occurred_at, e.headline, e.path, e.cause LIMIT 1), '') AS "headline!"
            FROM alert_messages m JOIN alert_rules r ON r.tenant = m.tenant AND r.id = m.rule

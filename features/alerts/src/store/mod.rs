@@ -13,6 +13,7 @@ pub mod firings;
 mod frequent;
 pub mod messages;
 mod missing;
+pub mod receivers;
 pub mod recipients;
 pub mod routing;
 pub mod rule_table;

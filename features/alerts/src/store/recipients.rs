@@ -177,16 +177,18 @@ pub async fn find_by_link(store: &Store, token: &ConfirmationToken) -> Result<Op
     }))
 }
 
-/// Records that a recipient takes alerts, or refuses them. Messages that wait for a confirmation are then
+/// Records that a recipient takes alerts, or refuses them. One whose domain the operator allows has no row before. Messages that wait for a confirmation are then
 /// sent at once.
 pub async fn set_accepted(tx: &mut TenantTx, address: &str, accepted: bool) -> Result<()> {
     let status = if accepted { RecipientStatus::Confirmed } else { RecipientStatus::Refused };
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
-        "UPDATE alert_recipients SET status = $3, ask_at = NULL WHERE tenant = $1 AND address = $2",
+        "INSERT INTO alert_recipients (tenant, address, status, asked_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (tenant, address) DO UPDATE SET status = EXCLUDED.status, ask_at = NULL",
         tenant,
         address,
-        status.as_str()
+        status.as_str(),
+        now
     )
     .execute(&mut *connection)
     .await?;

@@ -6,17 +6,22 @@ use super::figures::{
     WatchedFigure,
 };
 use super::firings::reset_escalation;
+use super::receivers::SealedReceiver;
 use super::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, mask_address,
-    quiet_hours,
 };
-use super::schedule::read_schedule;
+use super::schedule::{quiet_hours, read_schedule};
+use crate::hook_path::hook_path;
 use time::OffsetDateTime;
 use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx};
 
-/// Creates a rule. Returns `None` if the tenant has 100.
-pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option<AlertRule>> {
+/// Creates a rule, with an encrypted receiver if there is one. Returns `None` if the tenant has 100.
+pub async fn create_rule(
+    tx: &mut TenantTx,
+    new: &NewAlertRule,
+    sealed: Option<&SealedReceiver>,
+) -> Result<Option<AlertRule>> {
     let (connection, tenant, now) = tx.parts();
     // Two at once must not both be the last one.
     sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('alert rules of ' || $1, 0))", tenant)
@@ -27,8 +32,9 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         r#"INSERT INTO alert_rules (id, tenant, name, app, condition, threshold, channel, address, secret, template,
                                   content_type, digest_minutes, quiet_from, quiet_to, escalate_to, escalate_minutes,
                                   next_message_at, next_evaluation_at, created_at, least_reports, summary_hour, summary_zone,
-                                  summary_weekly, labels)
-         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21, $22
+                                  summary_weekly, labels, sealed_address, sealed_secret)
+         SELECT unslide_uuid($2), $1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $16, $17, $2, $2, $2, $18, $19, $20, $21, $22,
+                $23, $24
          WHERE (SELECT count(*) FROM alert_rules WHERE tenant = $1) < $15 RETURNING id AS "id: AlertRuleId""#,
         tenant,
         now,
@@ -37,8 +43,8 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         new.condition.as_str(),
         new.threshold.unwrap_or(new.condition.usual_threshold()),
         new.channel.as_str(),
-        new.address.reveal(),
-        new.secret.reveal(),
+        sealed.map_or(new.address.reveal(), |sealed| &sealed.shown_address),
+        sealed.map_or(new.secret.reveal(), |_| ""),
         new.template,
         new.content_type.as_str(),
         i32::from(new.digest_minutes),
@@ -51,7 +57,9 @@ pub async fn create_rule(tx: &mut TenantTx, new: &NewAlertRule) -> Result<Option
         schedule.as_ref().map(|schedule| i32::from(schedule.hour)),
         schedule.as_ref().map(|schedule| schedule.time_zone.as_str()),
         schedule.as_ref().map(|schedule| schedule.weekly),
-        &new.labels
+        &new.labels,
+        sealed.map(|sealed| sealed.address.as_slice()),
+        sealed.and_then(|sealed| sealed.secret.as_deref())
     )
     .fetch_optional(connection)
     .await?;
@@ -88,7 +96,7 @@ async fn select_rules(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT id AS "id: AlertRuleId", name, app, condition AS "condition: AlertCondition", threshold, channel AS "channel: AlertChannel",
-                  address, secret <> '' AS "signed!", enabled, muted_until, digest_minutes, quiet_from, quiet_to,
+                  address, (secret <> '' OR sealed_secret IS NOT NULL) AS "signed!", sealed_hook_secret IS NOT NULL AS "takes_hooks!", enabled, muted_until, digest_minutes, quiet_from, quiet_to,
                   escalate_to AS "escalate_to: AlertRuleId",
                   escalate_minutes, created_at, least_reports, summary_hour, summary_zone, summary_weekly, labels
            FROM alert_rules
@@ -101,7 +109,10 @@ async fn select_rules(
     )
     .fetch_all(connection)
     .await?;
+    let hook_url = |id, channel: AlertChannel| channel.is_pager().then(|| hook_path(tenant, id));
     let rules = rows.into_iter().map(|row| AlertRule {
+        hook_url: hook_url(row.id, row.channel),
+        takes_hooks: row.takes_hooks,
         id: row.id,
         name: row.name,
         app: row.app,
@@ -130,12 +141,13 @@ async fn select_rules(
     Ok(rules)
 }
 
-/// Changes a rule; with `app` only one of that app. Returns whether there is such a rule.
+/// Changes a rule, with an encrypted receiver if the new one is; with `app` only one of that app. Returns whether there is such a rule.
 pub async fn change_rule(
     tx: &mut TenantTx,
     id: AlertRuleId,
     app: Option<&str>,
     change: &AlertRuleChange,
+    sealed: Option<&SealedReceiver>,
 ) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let receiver = change.to_receiver();
@@ -146,6 +158,9 @@ pub async fn change_rule(
              muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
              quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
              channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
+             sealed_address = CASE WHEN $11::text IS NULL THEN sealed_address ELSE $22 END,
+             sealed_secret = CASE WHEN $11::text IS NULL THEN sealed_secret ELSE $23 END,
+             sealed_hook_secret = CASE WHEN $11::text IS NULL THEN sealed_hook_secret END,
              template = coalesce($14, template), content_type = coalesce($15, content_type),
              app = CASE WHEN $16::text IS NULL THEN app ELSE nullif($16, '') END,
              least_reports = coalesce($17, least_reports), summary_hour = coalesce($18, summary_hour),
@@ -163,8 +178,8 @@ pub async fn change_rule(
         change.quiet_hours.map(|hours| hours.from),
         change.quiet_hours.map(|hours| hours.to),
         receiver.map(|receiver| receiver.channel.as_str()),
-        receiver.map(|receiver| receiver.address.reveal()),
-        receiver.map(|receiver| receiver.secret.reveal()),
+        receiver.map(|receiver| sealed.map_or(receiver.address.reveal(), |sealed| &sealed.shown_address)),
+        receiver.map(|receiver| sealed.map_or(receiver.secret.reveal(), |_| "")),
         receiver.map(|receiver| receiver.template.as_str()),
         receiver.map(|receiver| receiver.content_type.as_str()),
         change.app,
@@ -172,7 +187,9 @@ pub async fn change_rule(
         schedule.map(|schedule| i32::from(schedule.hour)),
         schedule.map(|schedule| schedule.time_zone.as_str()),
         schedule.map(|schedule| schedule.weekly),
-        change.labels.as_deref()
+        change.labels.as_deref(),
+        sealed.map(|sealed| sealed.address.as_slice()),
+        sealed.and_then(|sealed| sealed.secret.as_deref())
     )
     .execute(connection)
     .await?;

@@ -2,9 +2,9 @@
 
 use super::AlertRuleId;
 use super::figures::{AlertEscalation, WatchedFigure};
-use super::schedule::SummarySchedule;
+use super::schedule::{QuietHours, SummarySchedule};
 use serde::{Deserialize, Serialize};
-use time::{OffsetDateTime, Time};
+use time::OffsetDateTime;
 use unslide_model::{Secret, timestamp};
 use unslide_store::sql::words;
 use utoipa::ToSchema;
@@ -113,6 +113,12 @@ words! {
 }
 
 impl AlertChannel {
+    /// Returns true if webhooks of the product tell of acknowledgements.
+    #[must_use]
+    pub fn is_pager(self) -> bool {
+        matches!(self, AlertChannel::Pagerduty | AlertChannel::Opsgenie)
+    }
+
     /// Returns the address of a receiver that names none.
     #[must_use]
     pub fn usual_address(self) -> &'static str {
@@ -156,34 +162,6 @@ pub struct AlertRecipient {
     /// `allowed` by the operator, `waiting_for_confirmation`, `confirmed` or `refused`.
     #[schema(value_type = String, example = "confirmed")]
     pub status: RecipientStatus,
-}
-
-time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
-
-/// Hours of each day (UTC) in which nothing is sent. One message after them has all events of these hours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct QuietHours {
-    /// Begin of the quiet hours, `HH:MM` (UTC).
-    #[serde(with = "clock_time")]
-    #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "22:00")]
-    pub from: Time,
-    /// End of the quiet hours, `HH:MM` (UTC); on the next day if it is before the begin. Equal to the begin:
-    /// no quiet hours.
-    #[serde(with = "clock_time")]
-    #[schema(value_type = String, pattern = "^[0-9]{2}:[0-9]{2}$", example = "07:00")]
-    pub to: Time,
-}
-
-impl QuietHours {
-    /// Returns when it is over, if it includes `at`.
-    #[must_use]
-    pub fn end_after(self, at: OffsetDateTime) -> Option<OffsetDateTime> {
-        let (from, to, now) = (self.from, self.to, at.time());
-        let inside = if from <= to { from <= now && now < to } else { now >= from || now < to };
-        let end = at.replace_time(to);
-        inside.then(|| if end > at { end } else { end + time::Duration::DAY })
-    }
 }
 
 impl NewAlertRule {
@@ -364,6 +342,10 @@ pub struct AlertRuleChange {
     /// See [`NewAlertRule`]. Only with `channel`.
     #[schema(value_type = Option<String>, example = "application/json")]
     pub content_type: TemplateType,
+    /// Of `pagerduty` the secret of its webhook, of `opsgenie` the token in the header `Authorization` of its webhook: what these say was
+    /// acknowledged there is acknowledged. At least 16 characters; empty for none. Another receiver has none. No answer has it.
+    #[schema(value_type = Option<String>, max_length = 500)]
+    pub hook_secret: Option<Secret>,
 }
 
 /// A rule, without its secrets.
@@ -407,6 +389,14 @@ pub struct AlertRule {
     pub recipients: Vec<AlertRecipient>,
     /// True if its messages are signed, or sent with a key.
     pub signed: bool,
+    /// Of a pager: the address for its webhook, which acknowledges firings once the rule has a `hook_secret`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        example = "https://crashes.example.com/v1/hooks/alerts/acme.5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10"
+    )]
+    pub hook_url: Option<String>,
+    /// True if a hook of its pager acknowledges firings.
+    pub takes_hooks: bool,
     /// False: nothing new fulfils it.
     pub enabled: bool,
     /// Until then its messages are not sent.
@@ -426,7 +416,7 @@ pub struct AlertRule {
 }
 
 /// Returns an address as it may be shown: the part after a URL's host is a secret.
-pub(super) fn mask_address(channel: AlertChannel, address: &str) -> String {
+pub fn mask_address(channel: AlertChannel, address: &str) -> String {
     if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
         return address.to_owned();
     }
@@ -434,12 +424,6 @@ pub(super) fn mask_address(channel: AlertChannel, address: &str) -> String {
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}/…")
-}
-
-/// Returns the quiet hours of a row.
-pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietHours> {
-    let (from, to) = from.zip(to)?;
-    (from != to).then_some(QuietHours { from, to })
 }
 
 /// A rule that is evaluated.
@@ -461,19 +445,6 @@ pub(super) struct DueRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use time::macros::{datetime, time};
-
-    #[test]
-    fn quiet_hours_may_go_over_midnight() {
-        let night = QuietHours { from: time!(22:00), to: time!(7:00) };
-        assert_eq!(night.end_after(datetime!(2026-11-20 21:59 UTC)), None);
-        assert_eq!(night.end_after(datetime!(2026-11-20 22:00 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
-        assert_eq!(night.end_after(datetime!(2026-11-21 6:59 UTC)), Some(datetime!(2026-11-21 7:00 UTC)));
-        assert_eq!(night.end_after(datetime!(2026-11-21 7:00 UTC)), None);
-        let noon = QuietHours { from: time!(12:00), to: time!(13:00) };
-        assert_eq!(noon.end_after(datetime!(2026-11-20 12:30 UTC)), Some(datetime!(2026-11-20 13:00 UTC)));
-        assert_eq!(noon.end_after(datetime!(2026-11-20 13:00 UTC)), None);
-    }
 
     #[test]
     fn what_follows_the_host_of_an_address_is_not_shown() {

@@ -31,7 +31,7 @@ pub fn rule(address: &str) -> Value {
 pub async fn rule_with_message(world: &World, of: &str) -> (AlertRuleId, AlertMessageId) {
     let mut tx = world.store.tenant(&tenant_id(of)).await.unwrap();
     let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
-    let rule = rule_table::create_rule(&mut tx, &new).await.unwrap().unwrap();
+    let rule = rule_table::create_rule(&mut tx, &new, None).await.unwrap().unwrap();
     let cause =
         AlertCause::new_group(GroupId::from_uuid(Uuid::from_u128(1)), "title", "culprit", "app", "1.0");
     raise_for(&mut tx, rule.id, &[cause]).await.unwrap();

@@ -6,7 +6,8 @@ use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::figures::AlertEscalation;
 use unslide_alerts::store::firings::{AlertFiring, acknowledge_firing, escalate_due, list_firings};
 use unslide_alerts::store::messages::{ClaimedAlertMessage, claim_message, collect_events};
-use unslide_alerts::store::rules::{AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours};
+use unslide_alerts::store::rules::{AlertCondition, AlertRule, AlertRuleChange, NewAlertRule};
+use unslide_alerts::store::schedule::QuietHours;
 use unslide_alerts::store::{ALERT_HOOK, AlertFiringId, AlertStep, list_due, rule_table};
 use unslide_harness::database::TestDatabase;
 
@@ -76,7 +77,8 @@ async fn acknowledge(database: &TestDatabase, firing: AlertFiringId) -> bool {
 
 async fn change(database: &TestDatabase, rule: &AlertRule, change: AlertRuleChange) {
     assert!(
-        in_tx(database, async |tx| rule_table::change_rule(tx, rule.id, None, &change).await.unwrap()).await
+        in_tx(database, async |tx| rule_table::change_rule(tx, rule.id, None, &change, None).await.unwrap())
+            .await
     );
 }
 

@@ -8,6 +8,7 @@ mod escalation;
 mod figures;
 mod fleet;
 mod frequent;
+mod hooks;
 mod hours;
 mod mail;
 mod messages;

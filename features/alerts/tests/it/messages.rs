@@ -8,9 +8,9 @@ use unslide_alerts::store::messages::{
     claim_message, collect_events, finish_attempt, send_again,
 };
 use unslide_alerts::store::rules::{
-    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, QuietHours,
-    TemplateType,
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, MOST_RULES, NewAlertRule, TemplateType,
 };
+use unslide_alerts::store::schedule::QuietHours;
 use unslide_alerts::store::{
     ALERT_HOOK, AlertStep, evaluate_rule, list_due, messages, postpone_evaluation, routing, rule_table,
 };
@@ -45,7 +45,7 @@ pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
 
 pub async fn made(database: &TestDatabase, new: &NewAlertRule) -> AlertRule {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let rule = rule_table::create_rule(&mut tx, new).await.unwrap().unwrap();
+    let rule = rule_table::create_rule(&mut tx, new, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     rule
 }
@@ -196,8 +196,10 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     assert_eq!(raised(4).await, [3, 1], "the others together");
     let change = async |change: AlertRuleChange| {
         assert!(
-            in_tx(&database, async |tx| rule_table::change_rule(tx, rule.id, None, &change).await.unwrap())
+            in_tx(&database, async |tx| rule_table::change_rule(tx, rule.id, None, &change, None)
                 .await
+                .unwrap())
+            .await
         );
     };
     // It is nine: quiet until noon.
@@ -314,8 +316,11 @@ async fn rules_are_due_one_of_each_tenant_in_turn_and_one_that_was_put_off_is_no
         database.wait(Duration::SECOND);
     }
     let mut other = database.store.tenant(&umbrella()).await.unwrap();
-    let others =
-        rule_table::create_rule(&mut other, &new_rule(AlertCondition::NewGroup)).await.unwrap().unwrap().id;
+    let others = rule_table::create_rule(&mut other, &new_rule(AlertCondition::NewGroup), None)
+        .await
+        .unwrap()
+        .unwrap()
+        .id;
     other.commit().await.unwrap();
     let due = async |limit| {
         let due = list_due(&database.store, limit).await.unwrap();
@@ -373,9 +378,9 @@ async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along(
     steps(&database).await;
     let refused = in_tx(&database, async |tx| {
         for _ in 1..MOST_RULES {
-            rule_table::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
+            rule_table::create_rule(tx, &new_rule(AlertCondition::Spike), None).await.unwrap().unwrap();
         }
-        rule_table::create_rule(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
+        rule_table::create_rule(tx, &new_rule(AlertCondition::Spike), None).await.unwrap().is_none()
     });
     assert!(refused.await);
     assert!(in_tx(&database, async |tx| rule_table::delete_rule(tx, rule.id, None).await.unwrap()).await);

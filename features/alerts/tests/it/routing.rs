@@ -113,7 +113,8 @@ async fn a_merged_group_has_the_labels_of_its_target_and_a_person_needs_none() {
     assert_eq!(told(&database, &team).await, [""; 0]);
     let all = AlertRuleChange { labels: Some(Vec::new()), ..AlertRuleChange::default() };
     assert!(
-        in_tx(&database, async |tx| rule_table::change_rule(tx, team.id, None, &all).await.unwrap()).await
+        in_tx(&database, async |tx| rule_table::change_rule(tx, team.id, None, &all, None).await.unwrap())
+            .await
     );
     database.wait(Duration::minutes(1));
     assert_eq!(told(&database, &team).await, ["New: bug 3"]);
