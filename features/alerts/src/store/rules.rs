@@ -222,7 +222,7 @@ pub struct NewAlertRule {
     #[serde(default)]
     pub secret: Secret,
     /// The body of a webhook in which `{{headline}}`, `{{detail}}`, `{{app}}`, `{{version}}`, `{{link}}`, `{{count}}`,
-    /// `{{text}}`, `{{rule}}`, `{{condition}}`, `{{group}}`, `{{short_id}}`, `{{reports}}` and `{{devices}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
+    /// `{{text}}`, `{{rule}}`, `{{condition}}`, `{{group}}`, `{{short_id}}`, `{{reports}}`, `{{devices}}` and `{{mute_link}}` are replaced, escaped for its content type; a JSON document that describes all if absent.
     #[schema(max_length = 4096)]
     #[serde(default)]
     pub template: String,

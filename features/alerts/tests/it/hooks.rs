@@ -5,12 +5,12 @@
 
 use crate::alerts_api::start_with;
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 use serde_json::{Value, json};
+use sha2::Sha256;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_alerts::Config;
-use unslide_model::{Scope, Secret};
+use unslide_model::{Clock, Scope, Secret, SystemClock};
 use unslide_world::World;
 
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -48,13 +48,18 @@ async fn begin_firing(world: &World, tenant: &str, rule: &str, seconds: u32) -> 
          VALUES (gen_random_uuid(), '{tenant}', '{rule}', 'bad', now() - interval '{seconds} seconds', decode(repeat('07', 32), 'hex'))"
     );
     world.execute(&statement).await;
-    let newest = format!("SELECT id::text FROM alert_firings WHERE rule = '{rule}' ORDER BY began_at DESC LIMIT 1");
+    let newest =
+        format!("SELECT id::text FROM alert_firings WHERE rule = '{rule}' ORDER BY began_at DESC LIMIT 1");
     world.text(&newest).await
 }
 
 /// Ends the open firing of a rule.
 async fn end_firing(world: &World, rule: &str) {
-    world.execute(&format!("UPDATE alert_firings SET ended_at = now() WHERE rule = '{rule}' AND ended_at IS NULL")).await;
+    world
+        .execute(&format!(
+            "UPDATE alert_firings SET ended_at = now() WHERE rule = '{rule}' AND ended_at IS NULL"
+        ))
+        .await;
 }
 
 /// Who has acknowledged the newest firing of a rule.
@@ -89,12 +94,16 @@ async fn a_signed_hook_of_pagerduty_acknowledges_the_firing_once() {
     let world = start_world().await;
     let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
     let (rule, path) = make_rule(&world, &key, "pagerduty", ROUTING_KEY, json!({})).await;
-    let now = OffsetDateTime::now_utc();
+    let now = SystemClock.now();
     begin_firing(&world, "acme", &rule, 60).await;
     let body = incident("incident.acknowledged", &format!("unslide-{rule}"), now);
     let signed = signature(&body, HOOK_SECRET);
     let pager = "x-pagerduty-signature";
-    assert_eq!(send(&world, &path, (pager, &signed), body.clone()).await, 404, "the rule has no secret of hooks");
+    assert_eq!(
+        send(&world, &path, (pager, &signed), body.clone()).await,
+        404,
+        "the rule has no secret of hooks"
+    );
     set_hook(&world, &key, &rule).await;
     // Forged, not signed, of another kind, and about another subject.
     assert_eq!(send(&world, &path, (pager, &signature(&body, "another-secret")), body.clone()).await, 401);
@@ -115,7 +124,8 @@ async fn a_signed_hook_of_pagerduty_acknowledges_the_firing_once() {
         assert_eq!(send(&world, &path, (pager, &both), body.clone()).await, 202);
     }
     assert_eq!(acknowledged_by(&world, &rule).await, "pagerduty");
-    let audited = "SELECT count(*) FROM audit_log WHERE action = 'alert_firing.acknowledge' AND actor = 'pagerduty'";
+    let audited =
+        "SELECT count(*) FROM audit_log WHERE action = 'alert_firing.acknowledge' AND actor = 'pagerduty'";
     assert_eq!(world.number(audited).await, 1);
     let told = "SELECT count(*) FROM alert_events WHERE starts_with(cause, 'acknowledged:')";
     assert_eq!(world.number(told).await, 1);
@@ -126,7 +136,8 @@ async fn a_signed_hook_of_pagerduty_acknowledges_the_firing_once() {
     assert_eq!(acknowledged_by(&world, &rule).await, "");
     // Another receiver has no secret of hooks, and an empty one removes it.
     let rule_path = format!("/v1/alert-rules/{rule}");
-    let changed = world.patch(&rule_path, &key, &json!({"channel": "pagerduty", "secret": ROUTING_KEY})).await;
+    let changed =
+        world.patch(&rule_path, &key, &json!({"channel": "pagerduty", "secret": ROUTING_KEY})).await;
     assert_eq!(changed.expect_status(200)["takes_hooks"], false);
     world.stop().await;
 }
@@ -139,12 +150,15 @@ async fn a_hook_of_opsgenie_acknowledges_by_its_token() {
     let (rule, path) = make_rule(&world, &key, "opsgenie", genie, json!({})).await;
     set_hook(&world, &key, &rule).await;
     begin_firing(&world, "acme", &rule, 60).await;
-    let at = i64::try_from(OffsetDateTime::now_utc().unix_timestamp_nanos()).unwrap();
+    let at = i64::try_from(SystemClock.now().unix_timestamp_nanos()).unwrap();
     let alert = |action: &str| {
         json!({"action": action, "alert": {"alertId": "1", "alias": format!("unslide-{rule}"), "updatedAt": at}}).to_string()
     };
     let token = format!("Bearer {HOOK_SECRET}");
-    assert_eq!(send(&world, &path, ("authorization", "Bearer another-secret-of-one"), alert("Acknowledge")).await, 401);
+    assert_eq!(
+        send(&world, &path, ("authorization", "Bearer another-secret-of-one"), alert("Acknowledge")).await,
+        401
+    );
     assert_eq!(send(&world, &path, ("authorization", &token), alert("Create")).await, 202);
     assert_eq!(acknowledged_by(&world, &rule).await, "");
     assert_eq!(send(&world, &path, ("authorization", &token), alert("Acknowledge")).await, 202);
@@ -155,8 +169,10 @@ async fn a_hook_of_opsgenie_acknowledges_by_its_token() {
 #[tokio::test]
 async fn a_hook_acknowledges_no_firing_of_another_tenant_app_or_channel() {
     let world = start_world().await;
-    let (acme, umbrella) =
-        (world.create_key("acme", &[Scope::TenantAdmin]).await, world.create_key("umbrella", &[Scope::TenantAdmin]).await);
+    let (acme, umbrella) = (
+        world.create_key("acme", &[Scope::TenantAdmin]).await,
+        world.create_key("umbrella", &[Scope::TenantAdmin]).await,
+    );
     let (own, path) = make_rule(&world, &acme, "pagerduty", ROUTING_KEY, json!({})).await;
     set_hook(&world, &acme, &own).await;
     let (foreign, _) = make_rule(&world, &umbrella, "pagerduty", ROUTING_KEY, json!({})).await;
@@ -172,7 +188,7 @@ async fn a_hook_acknowledges_no_firing_of_another_tenant_app_or_channel() {
         ("acme", &same, "pagerduty"),
     ] {
         begin_firing(&world, tenant, rule, 60).await;
-        let at = OffsetDateTime::now_utc() + Duration::seconds(1);
+        let at = SystemClock.now() + Duration::seconds(1);
         let body = incident("incident.acknowledged", &format!("unslide-{rule}"), at);
         let signed = signature(&body, HOOK_SECRET);
         assert_eq!(send(&world, &path, ("x-pagerduty-signature", &signed), body.clone()).await, 202);

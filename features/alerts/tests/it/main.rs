@@ -14,6 +14,7 @@ mod mail;
 mod messages;
 mod page;
 mod pagers;
+mod receiver_tests;
 mod recipients;
 mod routing;
 mod sending;

@@ -114,11 +114,13 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     // A rule that is off is told nothing, and nobody else's are there.
     let off = AlertRuleChange { enabled: Some(false), ..AlertRuleChange::default() };
     assert!(
-        in_tx(&database, async |tx| rule_table::change_rule(tx, bank.id, Some("bank"), &off).await.unwrap())
+        in_tx(&database, async |tx| rule_table::change_rule(tx, bank.id, Some("bank"), &off, None)
             .await
+            .unwrap())
+        .await
     );
     assert!(
-        !in_tx(&database, async |tx| rule_table::change_rule(tx, every.id, Some("bank"), &off)
+        !in_tx(&database, async |tx| rule_table::change_rule(tx, every.id, Some("bank"), &off, None)
             .await
             .unwrap())
         .await
