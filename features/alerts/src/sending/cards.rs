@@ -313,7 +313,10 @@ mod tests {
             let description = embed["description"].as_str().unwrap();
             let links = "[Open](<https://unslide.example.com/console/groups/1>)";
             assert_eq!(description.matches(links).count(), 2, "{description}");
-            for text in [embed["title"].as_str().unwrap(), &description.replace(links, "")] {
+            let mute = "[Mute](<https://unslide.example.com/console/mute/token>)";
+            assert_eq!(description.matches(mute).count(), 1, "{description}");
+            let texts = description.replace(links, "").replace(mute, "");
+            for text in [embed["title"].as_str().unwrap(), &texts] {
                 let mut characters = text.chars();
                 while let Some(c) = characters.next() {
                     // Each mark is escaped, and what a backslash escapes is a mark.

@@ -66,7 +66,7 @@ mod tests {
             exchange.note_request(&message, &request);
             let shown = &exchange.request;
             assert!(shown.starts_with("POST https://hooks.example.com/…\n"), "{shown}");
-            assert!(shown.contains("New: boom"), "{shown}");
+            assert!(shown.contains("boom"), "{shown}");
             for hidden in ["hidden-", message.secret.reveal()] {
                 assert!(!shown.contains(hidden), "{channel}: {shown}");
             }
