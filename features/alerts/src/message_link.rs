@@ -54,7 +54,7 @@ pub fn acknowledge_path(
     began_at: OffsetDateTime,
     link_key: &[u8],
 ) -> Option<String> {
-    link_path(LinkPurpose::Acknowledge, tenant, firing.uuid(), began_at, link_key)
+    link_path(LinkPurpose::Acknowledge, tenant, &firing.to_string(), began_at, link_key)
 }
 
 /// Returns the path of the page that mutes a rule, for a message of this time. Returns `None` if the key cannot be used.
@@ -64,13 +64,13 @@ pub fn mute_path(
     created_at: OffsetDateTime,
     link_key: &[u8],
 ) -> Option<String> {
-    link_path(LinkPurpose::Mute, tenant, rule.uuid(), created_at, link_key)
+    link_path(LinkPurpose::Mute, tenant, &rule.to_string(), created_at, link_key)
 }
 
 fn link_path(
     purpose: LinkPurpose,
     tenant: &str,
-    subject: Uuid,
+    subject: &str,
     since: OffsetDateTime,
     link_key: &[u8],
 ) -> Option<String> {

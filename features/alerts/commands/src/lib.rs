@@ -3,7 +3,7 @@
 mod rules;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use rules::{ChangeArguments, CreateArguments, DeleteArguments, TestArguments};
+use rules::{ChangeRuleArguments, CreateRuleArguments, DeleteRuleArguments, TestRuleArguments};
 use serde_json::{Value, json};
 use unslide_cli::listing::{Listing, filter_given, item_text};
 use unslide_cli::{
@@ -65,13 +65,13 @@ enum AlertsCommand {
         id: String,
     },
     /// Make an alert rule
-    Create(Box<CreateArguments>),
+    Create(Box<CreateRuleArguments>),
     /// Change an alert rule, mute it, switch it off, or give it another receiver
-    Change(Box<ChangeArguments>),
+    Change(Box<ChangeRuleArguments>),
     /// Delete an alert rule with its messages; on a terminal it asks first
-    Delete(DeleteArguments),
+    Delete(DeleteRuleArguments),
     /// Send a test message to the receiver of a rule, and show what was sent and answered
-    Test(TestArguments),
+    Test(TestRuleArguments),
     /// Send a group to the receiver of a rule
     Send {
         #[command(flatten)]

@@ -80,7 +80,7 @@ pub struct RuleFields {
 
 /// Makes a rule with a condition and a receiver.
 #[derive(Args)]
-pub struct CreateArguments {
+pub struct CreateRuleArguments {
     /// Name of the rule, for people
     name: String,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub struct CreateArguments {
 
 /// Changes of a rule. What is not named stays.
 #[derive(Args)]
-pub struct ChangeArguments {
+pub struct ChangeRuleArguments {
     /// The id of the rule
     #[arg(value_parser = parse_entry_id)]
     id: String,
@@ -133,7 +133,7 @@ pub struct ChangeArguments {
 
 /// Tests the receiver of a rule.
 #[derive(Args)]
-pub struct TestArguments {
+pub struct TestRuleArguments {
     /// The id of the rule
     #[arg(value_parser = parse_entry_id)]
     id: String,
@@ -146,7 +146,7 @@ pub struct TestArguments {
 
 /// Deletes a rule.
 #[derive(Args)]
-pub struct DeleteArguments {
+pub struct DeleteRuleArguments {
     /// The id of the rule
     #[arg(value_parser = parse_entry_id)]
     id: String,
@@ -203,7 +203,7 @@ impl RuleFields {
 }
 
 /// Makes a rule and prints it.
-pub async fn create_rule(arguments: &CreateArguments) -> Outcome {
+pub async fn create_rule(arguments: &CreateRuleArguments) -> Outcome {
     let mut body = json!({
         "name": arguments.name, "condition": arguments.condition, "channel": arguments.channel,
     });
@@ -213,7 +213,7 @@ pub async fn create_rule(arguments: &CreateArguments) -> Outcome {
 }
 
 /// Changes a rule and prints it.
-pub async fn change_rule(arguments: &ChangeArguments) -> Outcome {
+pub async fn change_rule(arguments: &ChangeRuleArguments) -> Outcome {
     let mut body = json!({});
     arguments.fields.write_into(&mut body)?;
     if arguments.on || arguments.off {
@@ -235,7 +235,7 @@ pub async fn change_rule(arguments: &ChangeArguments) -> Outcome {
 }
 
 /// Deletes a rule.
-pub async fn delete_rule(arguments: &DeleteArguments) -> Outcome {
+pub async fn delete_rule(arguments: &DeleteRuleArguments) -> Outcome {
     confirm_action("The rule, its messages and its firings are deleted.", arguments.yes)?;
     Client::new(&arguments.server)?.delete(&format!("{RULES_PATH}/{}", arguments.id)).await?;
     say!("deleted");
@@ -262,7 +262,7 @@ fn print_rule(rule: &Value, as_json: bool) -> Outcome {
 }
 
 /// Sends a test message, waits for its outcome, and prints what was sent and answered.
-pub async fn test_rule(arguments: &TestArguments) -> Outcome {
+pub async fn test_rule(arguments: &TestRuleArguments) -> Outcome {
     let (client, id) = (Client::new(&arguments.server)?, &arguments.id);
     let _: Value = client.post(&format!("{RULES_PATH}/{id}/test"), &json!({})).await?;
     let messages = format!("/v1/alert-messages?rule={id}&limit={TEST_LOOK_LIMIT}");
