@@ -68,7 +68,7 @@ impl TestOutcome {
     fn is_waiting(&self) -> bool {
         self.message
             .as_ref()
-            .is_none_or(|message| message.status == AlertStatus::Waiting && message.attempts == 0)
+            .is_none_or(|message| message.status == AlertStatus::Waiting && message.last_error.is_none())
     }
 }
 
