@@ -70,7 +70,7 @@ pub struct RuleFields {
     /// Hours (UTC) in which nothing is sent, such as 22:00-07:00
     #[arg(long, value_name = "FROM-TO", value_parser = parse_hours)]
     quiet_hours: Option<(String, String)>,
-    /// Rule whose receiver gets what nobody acknowledges
+    /// Rule with the second receiver, if no person acknowledges in time
     #[arg(long, value_name = "ID", value_parser = parse_entry_id)]
     escalate_to: Option<String>,
     /// Minutes without an acknowledgement until then; 0 for never
