@@ -45,7 +45,7 @@ impl ReceiverSealer {
         Ok(Sealer::from_setting(text, OTHER_KEY)?.map(ReceiverSealer))
     }
 
-    /// Encrypts the address and the secret of a receiver. Returns None for channels whose address is no secret.
+    /// Encrypts the address and the secret of a receiver. Returns None for a channel with an address that is no secret.
     ///
     /// # Errors
     /// [`SealError::Random`].
