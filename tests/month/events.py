@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from faults import (bad_object_storage, brokers_away, database_failover, flood, full_builder_disks, full_database_disk, killed_services,
-                    silent_database)
+                    silent_database, slow_database)
 from operations import back_up, restart, restore, rolling_update, upgrade
 from people import people_change_groups, people_join, people_leave
 from privacy import delete_tenant, erase_person, leaked_key, limit_retention
@@ -49,6 +49,7 @@ EVENTS = [
     Event(fixed_release, 12, 3),
     Event(bad_object_storage, 13, 3, must=AWAY, may={"UnslideSymbolsCanNotBeFetched", "UnslideObjectsRefused", "UnslideNotReady"} | LASTING),
     Event(erase_person, 14, 3),
+    Event(slow_database, 15, 4, may=AWAY | STARTS | LASTING),
     Event(brokers_away, 16, 3, must=AWAY, may=STARTS | LASTING),
     Event(leaked_key, 17, 3),
     Event(people_leave, 19, 3),

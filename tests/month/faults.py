@@ -75,6 +75,27 @@ def silent_database(month):
     expect_accepted(during, "while PostgreSQL was silent")
 
 
+def slow_database(month):
+    """PostgreSQL works for a tenth of the time. Reports of apps are accepted and stored meanwhile."""
+    def stored() -> int:
+        return sum(len(tenant.listed()) for tenant in month.tenants.values())
+
+    with Load(month) as load:
+        batches, reports, end = load.batches, stored(), time.monotonic() + 40
+        try:
+            while time.monotonic() < end:
+                month.product.postgres.signal_all(signal.SIGSTOP)
+                time.sleep(0.45)
+                month.product.postgres.signal_all(signal.SIGCONT)
+                time.sleep(0.05)
+        finally:
+            month.product.postgres.signal_all(signal.SIGCONT)
+        during, came = load.batches - batches, stored() - reports
+    expect_accepted(during, "while PostgreSQL was slow")
+    if came <= 0:
+        raise Failed("no report was stored while PostgreSQL was slow")
+
+
 def database_failover(month):
     """PostgreSQL's machine is lost, and another one takes over its disk. Reports of apps are accepted meanwhile."""
     with Load(month) as load:
