@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::Extensions;
 use std::sync::Arc;
+use time::OffsetDateTime;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::site::Tx;
@@ -24,6 +25,7 @@ struct AcknowledgePage {
     shell: Shell,
     tenant: TenantId,
     firing: AlertFiring,
+    now: OffsetDateTime,
     token: String,
 }
 
@@ -53,6 +55,7 @@ pub async fn render_page(
         shell: Shell { title: "Acknowledge an alert".to_owned(), ..Shell::signed_out() },
         tenant,
         firing,
+        now: storage.clock.now(),
         token,
     })
 }

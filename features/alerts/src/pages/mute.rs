@@ -33,6 +33,7 @@ struct MutePage {
     recipients: Vec<MuteRecipient>,
     /// Until when the rule is muted.
     muted_until: Option<OffsetDateTime>,
+    now: OffsetDateTime,
     token: String,
 }
 
@@ -82,10 +83,11 @@ pub async fn render_page(
     Path(token): Path<String>,
 ) -> Result<Response, Problem> {
     let (_, tenant, rule) = find_linked(&storage, &policy, &token).await?;
-    let muted_until = rule.muted_until.filter(|until| *until > storage.clock.now());
+    let now = storage.clock.now();
+    let muted_until = rule.muted_until.filter(|until| *until > now);
     let recipients = rule.recipients.iter().filter_map(|one| MuteRecipient::describe(&policy, one)).collect();
     let shell = Shell { title: "Mute an alert rule".to_owned(), ..Shell::signed_out() };
-    render_html(&MutePage { shell, tenant, rule, recipients, muted_until, token })
+    render_html(&MutePage { shell, tenant, rule, recipients, muted_until, now, token })
 }
 
 /// `POST /console/mute/{token}`: `mute` or `unmute` for the rule, `stop` or `start` for the recipient that the form names.
