@@ -298,7 +298,11 @@ fn print_test(test: &Value, as_json: bool) -> Outcome {
         let [status, request, answer, error] =
             ["status", "test_request", "test_answer", "last_error"].map(|member| item_text(test, member));
         if !request.is_empty() {
-            say!("sent\n{request}\n");
+            say!("sent");
+            for line in request.lines() {
+                say!("{line}");
+            }
+            say!("");
         }
         let http = test["test_status"].as_i64().map(|status| status.to_string());
         say!("answered  {} {answer}", http.as_deref().unwrap_or("no status"));
