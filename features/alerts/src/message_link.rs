@@ -157,6 +157,7 @@ mod tests {
         let token = path.strip_prefix("/console/mute/").unwrap();
         let link = MessageLink::parse(LinkPurpose::Mute, token).unwrap();
         assert!(link.rule() == rule && link.is_valid(&key, began));
+        assert!(!link.is_valid(&key, began + Duration::days(7)), "expired");
         assert!(!MessageLink::parse(LinkPurpose::Acknowledge, token).unwrap().is_valid(&key, began));
     }
 }

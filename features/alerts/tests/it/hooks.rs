@@ -199,3 +199,45 @@ async fn a_hook_acknowledges_no_firing_of_another_tenant_app_or_channel() {
     }
     world.stop().await;
 }
+
+#[tokio::test]
+async fn the_hook_of_a_second_receiver_acknowledges_the_firing_that_went_there() {
+    let world = start_world().await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let genie = "eb243592-faa2-4ba2-a551-1afdf565c889";
+    let (first, _) = make_rule(&world, &key, "opsgenie", genie, json!({})).await;
+    let (second, path) = make_rule(&world, &key, "pagerduty", ROUTING_KEY, json!({})).await;
+    set_hook(&world, &key, &second).await;
+    let firing = begin_firing(&world, "acme", &first, 60).await;
+    let body = incident("incident.acknowledged", &format!("unslide-{first}"), SystemClock.now());
+    let signed = signature(&body, HOOK_SECRET);
+    let header = ("x-pagerduty-signature", signed.as_str());
+    assert_eq!(send(&world, &path, header, body.clone()).await, 202);
+    assert_eq!(acknowledged_by(&world, &first).await, "", "the second receiver was not told");
+    let escalated = format!(
+        "UPDATE alert_firings SET escalated_at = now(), escalated_to = '{second}', escalate_at = NULL WHERE id = '{firing}'"
+    );
+    world.execute(&escalated).await;
+    assert_eq!(send(&world, &path, header, body).await, 202);
+    assert_eq!(acknowledged_by(&world, &first).await, "pagerduty");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_secret_of_hooks_is_refused_without_a_key_that_seals_it() {
+    let mut config = Config::default();
+    config.api.public_url = "https://crashes.example.com".to_owned();
+    let world = start_with(config).await;
+    let key = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    let rule =
+        json!({"name": "pager", "condition": "new_group", "channel": "pagerduty", "secret": ROUTING_KEY});
+    let made = world.post_json("/v1/alert-rules", &key, &rule).await.expect_status(201);
+    let path = format!("/v1/alert-rules/{}", made["id"].as_str().unwrap());
+    let refused = world.patch(&path, &key, &json!({"hook_secret": HOOK_SECRET})).await;
+    assert!(refused.text.contains("api.alerts.sealing_key"), "{}", refused.text);
+    assert!(!refused.text.contains(HOOK_SECRET), "{}", refused.text);
+    refused.expect_status(400);
+    let stored = "SELECT count(*) FROM alert_rules WHERE sealed_hook_secret IS NOT NULL";
+    assert_eq!(world.number(stored).await, 0);
+    world.stop().await;
+}
