@@ -39,6 +39,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_system_symbols::FEATURE,
     // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.
     unslide_testflight::FEATURE,
+    // Bugs in Slack. It has no part in the transactions of others.
+    unslide_chat::FEATURE,
     // Tickets of groups in trackers. Its hook locks rows of its own only: those of tickets after their groups.
     unslide_tickets::FEATURE,
     // Keys that apps set, counted in the rows of reports. It has no hook.

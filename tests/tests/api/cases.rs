@@ -182,6 +182,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         let set = world.request(Method::PUT, "/v1/trackers", key).body(tracker.to_string());
         world.send(set).await.expect_status(200);
     }
+    let slack = json!({"bot_token": "xoxb-1", "signing_secret": "0123456789abcdef0123456789abcdef", "channel": "C1", "team": "T1",
+                       "force": true});
+    let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());
+    world.send(set).await.expect_status(200);
     let otlp = json!({"other_records": "refuse", "export": {"url": "https://otlp.invalid/v1/logs", "headers": {"x-key": "a"}}});
     let set = world.request(Method::PUT, "/v1/otlp", key).body(otlp.to_string());
     world.send(set).await.expect_status(200);
@@ -463,6 +467,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "remove_testflight",
             Case::new("/v1/testflight", Foreign::Own(|body| assert!(body["key"].is_null()))),
         ),
+        ("get_slack", Case::new("/v1/chat/slack", Foreign::Own(|body| assert!(body["slack"].is_null())))),
+        (
+            "set_slack",
+            Case::new("/v1/chat/slack", Foreign::Own(|body| assert_eq!(body["channel"], "C1"))).body(slack),
+        ),
+        ("test_slack", Case::new("/v1/chat/slack/test", Foreign::Own(|body| assert_eq!(body["ok"], false)))),
+        ("remove_slack", Case::new("/v1/chat/slack", Foreign::Own(|body| assert!(body["slack"].is_null())))),
         (
             "list_trackers",
             Case::new("/v1/trackers", Foreign::Own(|body| assert!(!body.to_string().contains("doomed")))),

@@ -288,6 +288,11 @@ impl Subject {
                     world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
                 path = format!("/v1/names-keys/{}", made["id"].as_str().unwrap());
             }
+            "remove_slack" => {
+                let slack = self.cases["set_slack"].body.clone().unwrap();
+                let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());
+                world.send(set).await.expect_status(200);
+            }
             "remove_tracker" => {
                 let mut tracker = self.cases["set_tracker"].body.clone().unwrap();
                 tracker["name"] = "removed".into();

@@ -38,6 +38,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_testflight::feature(testflight_config()),
+        unslide_chat::feature(chat_config()),
         unslide_tickets::feature(tickets_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
         unslide_mcp::feature(),
@@ -50,6 +51,15 @@ fn testflight_config() -> unslide_testflight::Config {
     let mut config = unslide_testflight::Config::default();
     config.api.testflight.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config.api.testflight.apple_url = "https://apple.invalid".to_owned();
+    config
+}
+
+/// A Slack app that reaches no server, and posts nothing while a test runs.
+fn chat_config() -> unslide_chat::Config {
+    let mut config = unslide_chat::Config::default();
+    config.api.chat.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    config.api.chat.slack_url = "https://slack.invalid/api".to_owned();
+    config.api.chat.look_millis = 3_600_000;
     config
 }
 

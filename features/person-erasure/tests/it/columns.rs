@@ -48,6 +48,11 @@ const KEPT: &[(&str, &str)] = &[
     ("metric_payloads.device", "a model of devices"),
     ("sessions.device", "a model of devices"),
     ("console_sessions.provider_session", "who works with the service, while signed in"),
+    ("slack_actions.slack_user", "who works with the service, for seven days"),
+    ("slack_actions.user_name", "who works with the service, for seven days"),
+    ("slack_people.slack_user", "who works with the service, for 30 days"),
+    ("slack_links.slack_user", "who works with the service, for 15 minutes"),
+    ("slack_links.user_name", "who works with the service, for 15 minutes"),
     ("sign_in_providers.session_hours", "a setting of the console's sessions"),
 ];
 

@@ -57,6 +57,8 @@ const WORDS: [(&str, &str); 61] = [
     ("system-symbols", "unslide_system_symbols"),
     ("testflight", "unslide_testflight"),
     ("testflight", "testflight_"),
+    ("chat", "unslide_chat"),
+    ("chat", "slack_threads"),
     ("tickets", "unslide_tickets"),
     ("tickets", "ticket_requests"),
     ("uploaders", "unslide_uploaders"),

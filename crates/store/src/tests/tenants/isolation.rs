@@ -115,6 +115,16 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
                            next_look_at, changed_at)
      VALUES ('acme', 'main', md5('tracker')::uuid, 'github', '', '', '{}', '', '', now(), now(), now());
+     INSERT INTO slack_apps (tenant, id, team, channel, sealed_token, sealed_signing_secret, reports, since, next_look_at, changed_at)
+     VALUES ('acme', md5('slack')::uuid, 'T1', 'C1', '', '', 1, now(), now(), now());
+     INSERT INTO slack_threads (tenant, group_id, channel, marker, created_at, asked_at)
+     VALUES ('acme', md5('group')::uuid, 'C1', md5('marker')::uuid, now(), now());
+     INSERT INTO slack_actions (tenant, id, slack_user, user_name, channel, action, group_id, received_at)
+     VALUES ('acme', sha256('a'), 'U1', 'robin', 'C1', 'ignore', md5('group')::uuid, now());
+     INSERT INTO slack_people (tenant, team, slack_user, key_id, name, ends_at)
+     SELECT 'acme', 'T1', 'U1', id, 'robin', now() FROM keys WHERE tenant = 'acme' LIMIT 1;
+     INSERT INTO slack_links (tenant, token_hash, team, slack_user, user_name, ends_at)
+     VALUES ('acme', sha256('l'), 'T1', 'U1', 'robin', now());
      INSERT INTO tickets (tenant, group_id, tracker, marker, state, asked_by, created_at)
      VALUES ('acme', md5('group')::uuid, 'main', md5('marker')::uuid, 'open', 'key', now());
      INSERT INTO ticket_requests (tenant, group_id, action, tracker, asked_at, due_at)
@@ -318,6 +328,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_resource_use_sums", "operators see what each tenant used: slugs and amounts"),
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_slack_due", "the api posts the groups of all tenants to Slack: slugs only"),
     ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_tickets_due", "the same of the version before"),
