@@ -62,7 +62,8 @@ pub struct NewSlackApp {
 /// Set the Slack app
 ///
 /// Slack is asked for the workspace of the token, and the setting is refused with the answer if that fails. Then new groups are posted to
-/// the channel, one thread for each. Buttons work when Slack sends its requests to `request_url`.
+/// the channel, one thread for each. Buttons work when Slack sends its requests to `request_url`. With another workspace it begins again,
+/// with another `request_url`: threads and accounts of the former one are forgotten.
 #[utoipa::path(put, path = "/v1/chat/slack", tag = "chat", operation_id = "set_slack",
     request_body = NewSlackApp,
     responses((status = 200, description = "The Slack app is set.", body = ShownSlackApp), Failures),
@@ -99,6 +100,7 @@ pub async fn set_slack(
             return Err(wrong(format!("{failure} `force` with `team` sets the Slack app nevertheless")));
         }
     };
+    let is_moved = former.as_ref().is_some_and(|row| row.team != team);
     let sealed_signing_secret = match (given(new.signing_secret.as_ref()), former) {
         (Some(secret), _) => sealer.seal(tenant, SecretKind::Signing, secret).map_err(Problem::internal)?,
         // The secret of a workspace opens requests of no other one.
@@ -115,6 +117,10 @@ pub async fn set_slack(
         problem,
     };
     let mut tx = storage.tenant(tenant).await?;
+    if is_moved {
+        // Threads, pressed buttons and accounts are of the former workspace, and an id of a person may be another person's here.
+        store::remove_app(&mut tx).await?;
+    }
     store::set_app(&mut tx, &row).await?;
     let detail = json!({"team": row.team, "channel": row.channel, "forced": row.problem.is_some()});
     let actor = access.principal.key_id.to_string();

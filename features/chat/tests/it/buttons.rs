@@ -1,6 +1,7 @@
 //! Buttons act as the account of the person who pressed them, once.
 
-use crate::shop::{SIGNING_SECRET, Shop};
+use crate::played::Fault;
+use crate::shop::{SIGNING_SECRET, Shop, new_app, put};
 use serde_json::{Value, json};
 use unslide_model::{Clock, Scope, SystemClock};
 use unslide_store::keys::NewApiKey;
@@ -161,6 +162,27 @@ async fn an_account_acts_within_its_app_and_as_long_as_its_key_is_in_force() {
     shop.world.delete(&format!("/v1/keys/{id}"), &shop.key).await.expect_status(204);
     shop.send(&Shop::press("U1", "ignore", &group, "9")).await.expect_empty();
     wait_for_link(&shop, shown + 1).await;
+    assert_eq!(shop.group_status(&group).await, "open");
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn another_workspace_takes_over_no_accounts_and_no_presses() {
+    let shop = Shop::open().await;
+    let group = shop.crash(1, "1.0").await;
+    connect(&shop, &shop.key, &group).await;
+    shop.slack.fail_next("auth.test", Fault::Word("internal_error"));
+    let mut moved = new_app();
+    moved
+        .as_object_mut()
+        .unwrap()
+        .extend([("team".to_owned(), json!("T9")), ("force".to_owned(), json!(true))]);
+    let set = put(&shop.world, &shop.key, &moved).await.expect_status(200);
+    assert_eq!(set["team"], "T9");
+    for table in ["slack_people", "slack_actions", "slack_links"] {
+        assert_eq!(shop.world.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+    shop.send(&Shop::press("U1", "ignore", &group, "7")).await.expect_problem(404, "not-found");
     assert_eq!(shop.group_status(&group).await, "open");
     shop.world.stop().await;
 }

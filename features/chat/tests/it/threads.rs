@@ -49,7 +49,7 @@ async fn a_lost_answer_posts_nothing_twice() {
     // Newer messages are before it.
     for n in 0..3 {
         shop.slack.with(|played| {
-            played.messages.push(json!({"ts": format!("9{n}.0"), "channel": "C", "text": "other"}))
+            played.messages.push(json!({"ts": format!("9{n}.0"), "channel": "C", "text": "other"}));
         });
     }
     shop.hurry().await;
