@@ -2,7 +2,7 @@
 //!
 //! `slack` has the API and the messages, `store` the statements, `work` the posts and the actions beside the requests of the api, `hooks` the
 //! route on which Slack tells of buttons, `sealing` the encryption of secrets, `operations` the API, and `pages` the console. The package
-//! `commands` has the subcommand. Cards for chats without an app are channels of alerts.
+//! `commands` has the subcommand.
 
 mod hooks;
 mod operations;

@@ -1,7 +1,6 @@
 //! `/console/chat/link/{token}`: connects a person of a workspace to the account that is signed in. Opening it changes nothing.
 
 use crate::store::{self, SlackLink};
-use crate::work::hash_link_token;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::json;
@@ -40,7 +39,7 @@ fn no_link() -> Problem {
 }
 
 fn read_link_token(token: &str) -> Result<[u8; 32], Problem> {
-    Ok(hash_link_token(&read_token(token).ok_or_else(no_link)?))
+    Ok(store::hash_link_token(&read_token(token).ok_or_else(no_link)?))
 }
 
 /// Returns the name as which a person acts.

@@ -7,7 +7,9 @@ mod threads;
 
 pub use actions::{NewSlackAction, SlackActionRow, add_action, claim_action};
 pub use apps::{NewSlackAppRow, SlackAppRow, get_app, hold_app, list_due, remove_app, set_app};
-pub use people::{SlackLink, SlackPerson, add_link, find_link, find_person, link_person, use_link};
+pub use people::{
+    SlackLink, SlackPerson, add_link, find_link, find_person, hash_link_token, link_person, use_link,
+};
 pub use threads::{
     SlackThread, ThreadEnd, add_threads, claim_thread, drop_thread, move_thread, request_update, save_thread,
 };

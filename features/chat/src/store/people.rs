@@ -1,5 +1,6 @@
 //! The accounts as which people of a workspace act.
 
+use ring::digest::{SHA256, digest};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Scope;
 use unslide_store::{Result, TenantTx, Uuid};
@@ -45,6 +46,14 @@ pub async fn find_person(tx: &mut TenantTx, team: &str, slack_user: &str) -> Res
         Scope::GroupsWrite.as_str()
     );
     Ok(person.fetch_optional(connection).await?)
+}
+
+/// Returns the hash by which a link is stored.
+#[must_use]
+pub fn hash_link_token(token: &[u8; 32]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, token).as_ref());
+    hash
 }
 
 /// Stores a link by the hash of its token.

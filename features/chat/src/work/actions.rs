@@ -4,19 +4,11 @@ use super::SlackWorker;
 use crate::pages::link_path;
 use crate::slack::{SlackBody, SlackCall, escape_slack};
 use crate::store::{self, SlackActionRow, SlackAppRow, SlackPerson};
-use ring::digest::{SHA256, digest};
 use serde_json::json;
 use unslide_api::entropy::write_token;
 use unslide_model::TenantId;
 use unslide_store::groups::{GroupActor, GroupStatus, GroupUpdate, UpdateOutcome, update_group};
 use unslide_store::{Result, TenantTx};
-
-/// Returns the hash by which a link is stored.
-pub fn hash_link_token(token: &[u8; 32]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, token).as_ref());
-    hash
-}
 
 impl SlackWorker {
     /// Acts on the button that has waited longest. Returns false if none waits. The act and its end are one transaction, so it is done
@@ -59,8 +51,14 @@ impl SlackWorker {
                 "Buttons need an account, and the operator has not set api.public_url.".to_owned(),
             ));
         }
-        store::add_link(tx, &hash_link_token(&token), &row.team, &pressed.slack_user, &pressed.user_name)
-            .await?;
+        store::add_link(
+            tx,
+            &store::hash_link_token(&token),
+            &row.team,
+            &pressed.slack_user,
+            &pressed.user_name,
+        )
+        .await?;
         let link = format!("{}{}", self.chat.public_url, link_path(&write_token(&token)));
         Ok(Some(format!(
             "Nothing was changed: this button acts as your account. <{link}|Connect your account> within 15 minutes, and press it again."

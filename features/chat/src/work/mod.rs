@@ -5,8 +5,6 @@
 mod actions;
 mod threads;
 
-pub use actions::hash_link_token;
-
 use crate::Chat;
 use crate::slack::{SlackAccount, SlackCall, SlackClient, SlackFailure};
 use crate::store::{self, SlackAppRow, SlackThread, ThreadEnd};
