@@ -3,6 +3,7 @@
 //! The signature is checked before anything of the body is believed. A press that Slack sends again acts once.
 
 use crate::ChatExtension;
+use crate::ids::SlackAppId;
 use crate::sealing::SecretKind;
 use crate::slack::is_signed;
 use crate::store::{self, NewSlackAction};
@@ -17,7 +18,7 @@ use unslide_api::feature::intake::{Caller, Chunks, assign_caller};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
-use unslide_store::{GroupId, Uuid};
+use unslide_store::GroupId;
 
 /// The most bytes of a request. A button repeats its message.
 const REQUEST_BYTES_LIMIT: u64 = 256 << 10;
@@ -35,7 +36,7 @@ pub fn routes() -> Router<Api> {
 }
 
 /// Returns the path of the requests of a Slack app.
-pub fn request_path(tenant: &TenantId, app: Uuid) -> String {
+pub fn request_path(tenant: &TenantId, app: SlackAppId) -> String {
     format!("{REQUESTS_PATH}{tenant}.{app}")
 }
 
@@ -44,7 +45,7 @@ fn no_app() -> Problem {
 }
 
 /// Reads the last part of the path. Returns None for any other text.
-fn parse_request_id(text: &str) -> Option<(TenantId, Uuid)> {
+fn parse_request_id(text: &str) -> Option<(TenantId, SlackAppId)> {
     let (tenant, app) = text.rsplit_once('.')?;
     Some((TenantId::new(tenant).ok()?, app.parse().ok()?))
 }
@@ -167,11 +168,9 @@ mod tests {
     #[test]
     fn the_path_of_requests_names_tenant_and_app() {
         let tenant = TenantId::new("acme").unwrap();
-        let path = request_path(&tenant, Uuid::from_u128(5));
-        assert_eq!(
-            parse_request_id(path.strip_prefix(REQUESTS_PATH).unwrap()),
-            Some((tenant, Uuid::from_u128(5)))
-        );
+        let app: SlackAppId = "00000000-0000-0000-0000-000000000005".parse().unwrap();
+        let path = request_path(&tenant, app);
+        assert_eq!(parse_request_id(path.strip_prefix(REQUESTS_PATH).unwrap()), Some((tenant, app)));
         for text in ["", "acme", "acme.x", "."] {
             assert_eq!(parse_request_id(text), None, "{text}");
         }

@@ -5,6 +5,7 @@
 //! `commands` has the subcommand.
 
 mod hooks;
+pub mod ids;
 mod operations;
 mod pages;
 mod sealing;

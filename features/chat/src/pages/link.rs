@@ -1,5 +1,6 @@
 //! `/console/chat/link/{token}`: connects a person of a workspace to the account that is signed in. Opening it changes nothing.
 
+use crate::ids::SlackAccountKeyId;
 use crate::store::{self, SlackLink};
 use axum::extract::State;
 use axum::response::Response;
@@ -74,7 +75,7 @@ pub async fn use_link(
     let (account, key_id) = (account_name(&signed), signed.access.principal.key_id);
     let mut tx = storage.tenant(signed.access.tenant()).await?;
     let link = store::use_link(&mut tx, &hash).await?.ok_or_else(no_link)?;
-    store::link_person(&mut tx, &link, key_id, &account).await?;
+    store::link_person(&mut tx, &link, SlackAccountKeyId::from_uuid(key_id), &account).await?;
     let detail = json!({"team": link.team, "slack_user": link.slack_user});
     audit::append_entry(&mut tx, &key_id.to_string(), "slack.connect", &link.slack_user, &detail).await?;
     tx.commit().await?;

@@ -1,9 +1,9 @@
 //! The messages about a group. Texts of crashes are plain text: Slack finds no mention, link or markup in them.
 
+use crate::ids::SlackMarkerId;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_store::Uuid;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::ListedGroup;
 
@@ -40,7 +40,7 @@ fn describe_state(group: &ListedGroup) -> String {
 }
 
 /// Builds the first message of a group's thread, as the arguments of `chat.postMessage` and `chat.update`.
-pub fn build_parent(group: &ListedGroup, channel: &str, marker: Uuid, public_url: &str) -> Value {
+pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, public_url: &str) -> Value {
     let count =
         |number: i64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let mut facts = vec![group_name(group)];
@@ -82,7 +82,7 @@ pub fn build_parent(group: &ListedGroup, channel: &str, marker: Uuid, public_url
 }
 
 /// Returns the metadata of the reply about a regression.
-fn reply_payload(marker: Uuid, back_at: OffsetDateTime) -> Value {
+fn reply_payload(marker: SlackMarkerId, back_at: OffsetDateTime) -> Value {
     json!({"marker": marker.to_string(), "back_at": back_at.format(&Rfc3339).unwrap_or_default()})
 }
 
@@ -91,7 +91,7 @@ pub fn build_reply(
     group: &ListedGroup,
     channel: &str,
     ts: &str,
-    marker: Uuid,
+    marker: SlackMarkerId,
     back_at: OffsetDateTime,
 ) -> Value {
     let version = group.regressed_in.as_deref().unwrap_or_default();

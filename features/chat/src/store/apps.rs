@@ -1,14 +1,15 @@
 //! The Slack app of a tenant.
 
+use crate::ids::SlackAppId;
 use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 use unslide_store::sql::TenantColumn;
-use unslide_store::{Result, Store, TenantTx, Uuid};
+use unslide_store::{Result, Store, TenantTx};
 
 /// The stored Slack app.
 #[derive(Clone, Debug)]
 pub struct SlackAppRow {
-    pub id: Uuid,
+    pub id: SlackAppId,
     pub team: String,
     pub channel: String,
     pub sealed_token: Vec<u8>,
@@ -48,8 +49,8 @@ pub async fn get_app(tx: &mut TenantTx) -> Result<Option<SlackAppRow>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         SlackAppRow,
-        "SELECT id, team, channel, sealed_token, sealed_signing_secret, reports, app, changed_at, not_before, problem
-         FROM slack_apps WHERE tenant = $1",
+        r#"SELECT id AS "id: SlackAppId", team, channel, sealed_token, sealed_signing_secret, reports, app, changed_at, not_before, problem
+         FROM slack_apps WHERE tenant = $1"#,
         tenant
     );
     Ok(row.fetch_optional(connection).await?)

@@ -1,9 +1,10 @@
 //! The accounts as which people of a workspace act.
 
+use crate::ids::SlackAccountKeyId;
 use ring::digest::{SHA256, digest};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Scope;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// How long a link to the console works.
 const LINK_LIFETIME: Duration = Duration::minutes(15);
@@ -13,7 +14,7 @@ const ACCOUNT_LIFETIME: Duration = Duration::days(30);
 /// A person of a workspace with an account whose key is in force.
 #[derive(Clone, Debug)]
 pub struct SlackPerson {
-    pub key_id: Uuid,
+    pub key_id: SlackAccountKeyId,
     pub name: String,
     /// True if the key may change groups.
     pub can_change: bool,
@@ -35,7 +36,7 @@ pub async fn find_person(tx: &mut TenantTx, team: &str, slack_user: &str) -> Res
     let (connection, tenant, now) = tx.parts();
     let person = sqlx::query_as!(
         SlackPerson,
-        r#"SELECT p.key_id, p.name, $5 = ANY (k.scopes) AS "can_change!", k.apps[1] AS app
+        r#"SELECT p.key_id AS "key_id: SlackAccountKeyId", p.name, $5 = ANY (k.scopes) AS "can_change!", k.apps[1] AS app
            FROM slack_people p JOIN keys k ON k.tenant = $1 AND k.id = p.key_id AND k.kind = 'api'
            WHERE p.tenant = $1 AND p.team = $2 AND p.slack_user = $3 AND p.ends_at > $4
              AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $4)"#,
@@ -109,7 +110,12 @@ pub async fn use_link(tx: &mut TenantTx, token_hash: &[u8; 32]) -> Result<Option
 }
 
 /// Has a person of a workspace act as the account of a key.
-pub async fn link_person(tx: &mut TenantTx, link: &SlackLink, key_id: Uuid, name: &str) -> Result<()> {
+pub async fn link_person(
+    tx: &mut TenantTx,
+    link: &SlackLink,
+    key_id: SlackAccountKeyId,
+    name: &str,
+) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO slack_people (tenant, team, slack_user, key_id, name, ends_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -117,7 +123,7 @@ pub async fn link_person(tx: &mut TenantTx, link: &SlackLink, key_id: Uuid, name
         tenant,
         link.team,
         link.slack_user,
-        key_id,
+        key_id as SlackAccountKeyId,
         name,
         now + ACCOUNT_LIFETIME
     )

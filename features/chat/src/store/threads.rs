@@ -1,7 +1,8 @@
 //! The thread of a group. Its row is the lock under which one process at a time posts.
 
+use crate::ids::SlackMarkerId;
 use time::{Duration, OffsetDateTime};
-use unslide_store::{GroupId, Result, TenantTx, Uuid};
+use unslide_store::{GroupId, Result, TenantTx};
 
 /// How long a process works on a thread at most. Longer than the work takes.
 const THREAD_LEASE: Duration = Duration::minutes(3);
@@ -15,7 +16,7 @@ const LOOK_LIMIT: i64 = 100;
 pub struct SlackThread {
     pub group: GroupId,
     pub channel: String,
-    pub marker: Uuid,
+    pub marker: SlackMarkerId,
     pub ts: Option<String>,
     pub sent_at: Option<OffsetDateTime>,
     pub reply_sent_at: Option<OffsetDateTime>,
@@ -98,7 +99,7 @@ pub async fn claim_thread(tx: &mut TenantTx) -> Result<Option<SlackThread>> {
                    AND (s.not_before IS NULL OR s.not_before <= $2)
                  ORDER BY o.due_at, o.group_id LIMIT 1 FOR UPDATE OF o SKIP LOCKED) n
            WHERE t.tenant = $1 AND t.group_id = n.group_id
-           RETURNING t.group_id AS "group: GroupId", t.channel, t.marker, t.ts, t.sent_at, t.reply_sent_at, t.told_status,
+           RETURNING t.group_id AS "group: GroupId", t.channel, t.marker AS "marker: SlackMarkerId", t.ts, t.sent_at, t.reply_sent_at, t.told_status,
                      t.told_assignee, t.told_back_at, t.is_renewed, t.asked_at, t.attempts, t.leased_until AS "leased_until!",
                      t.problem"#,
         tenant,
