@@ -92,6 +92,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "delete_names_key",
         "remove_otlp",
         "remove_sign_in",
+        "remove_slack",
         "remove_symbol_build",
         "remove_testflight",
         "remove_tracker",
