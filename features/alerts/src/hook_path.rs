@@ -1,7 +1,6 @@
 //! Addresses of the hooks by which pagers acknowledge.
 
 use crate::ids::AlertRuleId;
-use unslide_model::TenantId;
 
 /// The begin of the path; the tenant and the id of the rule follow.
 pub const HOOKS_PATH: &str = "/v1/hooks/alerts/";
@@ -11,15 +10,11 @@ pub fn hook_path(tenant: &str, rule: AlertRuleId) -> String {
     format!("{HOOKS_PATH}{tenant}.{rule}")
 }
 
-/// Reads the last part of the path. Returns `None` for any other text.
-pub fn parse_hook_id(text: &str) -> Option<(TenantId, AlertRuleId)> {
-    let (tenant, rule) = text.rsplit_once('.')?;
-    Some((TenantId::new(tenant).ok()?, rule.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_api::feature::hooks::parse_hook_id;
+    use unslide_model::TenantId;
 
     #[test]
     fn the_path_of_a_hook_names_tenant_and_rule() {
@@ -28,7 +23,7 @@ mod tests {
         let expected = Some((TenantId::new("acme").unwrap(), rule));
         assert_eq!(parse_hook_id(path.strip_prefix(HOOKS_PATH).unwrap()), expected);
         for text in ["", "acme", "acme.", ".0b5c1d2e-0000-4000-8000-000000000001", "acme.x"] {
-            assert_eq!(parse_hook_id(text), None, "{text}");
+            assert_eq!(parse_hook_id::<AlertRuleId>(text), None, "{text}");
         }
     }
 }

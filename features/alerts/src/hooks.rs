@@ -7,7 +7,8 @@
 //! <https://developer.pagerduty.com/docs/webhooks/webhook-signatures/>;
 //! <https://support.atlassian.com/opsgenie/docs/opsgenie-edge-connector-alert-action-data/>.
 
-use crate::hook_path::{HOOKS_PATH, parse_hook_id};
+use crate::hook_path::HOOKS_PATH;
+use crate::ids::AlertRuleId;
 use crate::operations::firings::acknowledge_as;
 use crate::receiver_policy::{PolicyExtension, ReceiverPolicy};
 use crate::sending::DEDUPLICATION_PREFIX;
@@ -17,16 +18,13 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use sha2::Sha256;
 use std::sync::Arc;
-use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_api::feature::intake::{Caller, Chunks, assign_caller};
+use unslide_api::feature::hooks::{has_hex_signature, is_same_secret, parse_hook_id, read_hook_body};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{Secret, json};
@@ -72,14 +70,11 @@ async fn take_hook(
     request: Request,
 ) -> Result<(), Problem> {
     let (parts, body) = request.into_parts();
-    let (tenant, rule) = parse_hook_id(id).ok_or_else(no_hook)?;
+    let (tenant, rule) = parse_hook_id::<AlertRuleId>(id).ok_or_else(no_hook)?;
     let mut tx = storage.tenant(&tenant).await?;
     let hook = find_hook(&mut tx, rule).await?.ok_or_else(no_hook)?;
     tx.rollback();
-    assign_caller(&parts.extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
-    let mut reserved = storage.capacity.permits.reserve_public_body(&tenant)?;
-    let pace = storage.capacity.limits.client_pace();
-    let body = Chunks::new(&parts.headers, body, HOOK_BYTES_LIMIT, pace)?.collect_body(&mut reserved).await?;
+    let body = read_hook_body(storage, &tenant, &parts, body, HOOK_BYTES_LIMIT).await?;
     let sealer = policy.sealer.as_ref().ok_or_else(no_hook)?;
     let secret = sealer.open_hook(&tenant, rule, &hook.sealed_secret).map_err(|error| {
         // The sender is a stranger still.
@@ -106,24 +101,14 @@ fn is_authentic(channel: AlertChannel, headers: &HeaderMap, body: &[u8], secret:
     match channel {
         AlertChannel::Pagerduty => header("x-pagerduty-signature").is_some_and(|signatures| {
             let mut signatures = signatures.split(',').take(SIGNATURES_LIMIT);
-            signatures.any(|one| is_signed(one.trim(), body, secret))
+            signatures.any(|one| has_hex_signature(secret, body, one.trim().strip_prefix("v1=")))
         }),
         AlertChannel::Opsgenie => {
             let token = header(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-            token.is_some_and(|token| secret.reveal().as_bytes().ct_eq(token.as_bytes()).into())
+            is_same_secret(secret, token)
         }
         _ => false,
     }
-}
-
-/// Returns true if one signature, such as `v1=HEX`, is that of the body.
-fn is_signed(signature: &str, body: &[u8], secret: &Secret) -> bool {
-    let Some(signature) = signature.strip_prefix("v1=").and_then(unslide_api::entropy::read_token) else {
-        return false;
-    };
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.reveal().as_bytes()) else { return false };
-    mac.update(body);
-    mac.verify_slice(&signature).is_ok()
 }
 
 /// Reads the acknowledgement of a hook. Returns `None` for what is none, and for alerts that are not about a figure or a firing.
@@ -168,7 +153,9 @@ fn read_moment(number: i64) -> Option<OffsetDateTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hmac::{Hmac, KeyInit, Mac};
     use serde_json::json;
+    use sha2::Sha256;
     use time::macros::datetime;
 
     fn signature(body: &[u8], secret: &str) -> String {

@@ -14,7 +14,7 @@ use http::StatusCode;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use std::sync::Arc;
-use unslide_api::feature::intake::{Caller, Chunks, assign_caller};
+use unslide_api::feature::hooks::{parse_hook_id, read_hook_body};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
@@ -44,12 +44,6 @@ fn no_app() -> Problem {
     Problem::new(Kind::NotFound, "there is no such Slack app")
 }
 
-/// Reads the last part of the path. Returns None for any other text.
-fn parse_request_id(text: &str) -> Option<(TenantId, SlackAppId)> {
-    let (tenant, app) = text.rsplit_once('.')?;
-    Some((TenantId::new(tenant).ok()?, app.parse().ok()?))
-}
-
 async fn receive_request(
     State(storage): State<Arc<Storage>>,
     Extension(chat): ChatExtension,
@@ -57,15 +51,11 @@ async fn receive_request(
     request: Request,
 ) -> Result<StatusCode, Problem> {
     let (parts, body) = request.into_parts();
-    let (tenant, id) = parse_request_id(&id).ok_or_else(no_app)?;
+    let (tenant, id) = parse_hook_id::<SlackAppId>(&id).ok_or_else(no_app)?;
     let mut tx = storage.tenant(&tenant).await?;
     let row = store::get_app(&mut tx).await?.filter(|row| row.id == id).ok_or_else(no_app)?;
     tx.rollback();
-    assign_caller(&parts.extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
-    let mut reserved = storage.capacity.permits.reserve_public_body(&tenant)?;
-    let pace = storage.capacity.limits.client_pace();
-    let chunks = Chunks::new(&parts.headers, body, REQUEST_BYTES_LIMIT, pace)?;
-    let body = chunks.collect_body(&mut reserved).await?;
+    let body = read_hook_body(&storage, &tenant, &parts, body, REQUEST_BYTES_LIMIT).await?;
     let sealer = chat.sealer.as_ref().ok_or_else(no_app)?;
     let secret = sealer.open(&tenant, SecretKind::Signing, &row.sealed_signing_secret);
     let secret =
@@ -170,9 +160,9 @@ mod tests {
         let tenant = TenantId::new("acme").unwrap();
         let app: SlackAppId = "00000000-0000-0000-0000-000000000005".parse().unwrap();
         let path = request_path(&tenant, app);
-        assert_eq!(parse_request_id(path.strip_prefix(REQUESTS_PATH).unwrap()), Some((tenant, app)));
+        assert_eq!(parse_hook_id(path.strip_prefix(REQUESTS_PATH).unwrap()), Some((tenant, app)));
         for text in ["", "acme", "acme.x", "."] {
-            assert_eq!(parse_request_id(text), None, "{text}");
+            assert_eq!(parse_hook_id::<SlackAppId>(text), None, "{text}");
         }
     }
 }

@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 use ring::digest::{SHA256, digest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unslide_api::feature::intake::{Caller, Chunks, assign_caller};
+use unslide_api::feature::hooks::{parse_hook_id, read_hook_body};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
@@ -58,12 +58,6 @@ fn not_signed() -> Problem {
     Problem::new(Kind::Unauthorized, detail)
 }
 
-/// Reads the last part of the path. Returns None for any other text.
-fn parse_hook_id(text: &str) -> Option<(TenantId, TrackerId)> {
-    let (tenant, tracker) = text.rsplit_once('.')?;
-    Some((TenantId::new(tenant).ok()?, tracker.parse().ok()?))
-}
-
 async fn receive_hook(
     State(storage): State<Arc<Storage>>,
     Extension(tickets): TicketsExtension,
@@ -88,14 +82,11 @@ async fn take_hook(
     request: Request,
 ) -> Result<bool, Problem> {
     let (parts, body) = request.into_parts();
-    let (tenant, id) = parse_hook_id(id).ok_or_else(no_tracker)?;
+    let (tenant, id) = parse_hook_id::<TrackerId>(id).ok_or_else(no_tracker)?;
     let mut tx = storage.tenant(&tenant).await?;
     let row = store::find_by_id(&mut tx, id).await?.ok_or_else(no_tracker)?;
     tx.rollback();
-    assign_caller(&parts.extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
-    let mut reserved = storage.capacity.permits.reserve_public_body(&tenant)?;
-    let pace = storage.capacity.limits.client_pace();
-    let body = Chunks::new(&parts.headers, body, HOOK_BYTES_LIMIT, pace)?.collect_body(&mut reserved).await?;
+    let body = read_hook_body(storage, &tenant, &parts, body, HOOK_BYTES_LIMIT).await?;
     let sealer = tickets.sealer.as_ref().ok_or_else(no_tracker)?;
     let owner = TrackerSecretOwner { tenant: &tenant, tracker: &row.name };
     let secret = sealer.open(owner, SecretUse::Hook, &row.sealed_hook_secret);
@@ -201,7 +192,7 @@ mod tests {
         let path = hook_path(&tenant, tracker);
         assert_eq!(parse_hook_id(path.strip_prefix(HOOKS_PATH).unwrap()), Some((tenant, tracker)));
         for text in ["", "acme", "acme.", ".0b5c1d2e-0000-4000-8000-000000000001", "acme.x"] {
-            assert_eq!(parse_hook_id(text), None, "{text}");
+            assert_eq!(parse_hook_id::<TrackerId>(text), None, "{text}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! GitHub: issues of a repository, also of Enterprise Server.
 
-use super::signature::has_hex_signature;
 use super::{
     HookProof, PushedCommit, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent,
     TrackerProtocol, is_path_text, parse_number, text_of,
@@ -10,6 +9,7 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
+use unslide_api::feature::hooks::has_hex_signature;
 use unslide_model::Secret;
 
 /// The address of GitHub's API, and that of its pages.

@@ -1,7 +1,7 @@
 //! GitLab: issues of a project.
 
 use super::github::read_commits;
-use super::signature::{has_standard_signature, is_same_secret};
+use super::signature::has_standard_signature;
 use super::{
     HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerProtocol,
     encode_segment, is_path_text, parse_number, text_of,
@@ -9,6 +9,7 @@ use super::{
 use crate::ticket::{NamedTicket, RemoteTicket, TicketState, TrackerKind};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
+use unslide_api::feature::hooks::is_same_secret;
 use unslide_model::Secret;
 
 /// The address of GitLab.com.

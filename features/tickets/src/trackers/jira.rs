@@ -1,6 +1,5 @@
 //! Jira: issues of a project, in the cloud and in a data center.
 
-use super::signature::has_hex_signature;
 use super::{
     HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerProtocol,
     encode_segment, is_issue_number, strip_address, text_of,
@@ -11,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use time::Duration;
+use unslide_api::feature::hooks::has_hex_signature;
 use unslide_model::Secret;
 
 /// Jira in the cloud.

@@ -1,7 +1,6 @@
 //! Linear: issues of a team. The id of an issue is ours to choose, so that a second request makes none.
 
 use super::client::describe_error;
-use super::signature::has_hex_signature;
 use super::{
     HookProof, TicketDraft, TicketSearch, TrackerAccount, TrackerCall, TrackerEvent, TrackerFailure,
     TrackerProtocol, is_issue_number, strip_address, text_of,
@@ -11,6 +10,7 @@ use http::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::Duration;
+use unslide_api::feature::hooks::has_hex_signature;
 use unslide_model::Secret;
 use unslide_store::Uuid;
 

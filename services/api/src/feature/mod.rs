@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod events;
+pub mod hooks;
 pub mod intake;
 pub mod lists;
 pub mod operation;
