@@ -10,7 +10,7 @@ use unslide_store::Uuid;
 /// How long a link works after the firing began or the message was made.
 const LINK_LIFETIME: Duration = Duration::days(7);
 
-/// What a link does once its reader presses the button.
+/// The act of a link, once its reader presses the button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPurpose {
     Acknowledge,
@@ -19,7 +19,7 @@ pub enum LinkPurpose {
 
 impl LinkPurpose {
     /// Returns the begin of the path of the page; the token follows.
-    pub const fn page(self) -> &'static str {
+    pub const fn page_path(self) -> &'static str {
         match self {
             LinkPurpose::Acknowledge => "/console/acknowledge/",
             LinkPurpose::Mute => "/console/mute/",
@@ -77,7 +77,7 @@ fn link_path(
     let signed = format!("{tenant}.{subject}.{}", (since + LINK_LIFETIME).unix_timestamp());
     let signature = sign_link(purpose, link_key, &signed)?.finalize().into_bytes();
     let digits: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{}{signed}.{digits}", purpose.page()))
+    Some(format!("{}{signed}.{digits}", purpose.page_path()))
 }
 
 fn sign_link(purpose: LinkPurpose, link_key: &[u8], signed: &str) -> Option<Hmac<Sha256>> {
@@ -89,7 +89,7 @@ fn sign_link(purpose: LinkPurpose, link_key: &[u8], signed: &str) -> Option<Hmac
 
 impl MessageLink {
     /// Reads the token of a page. Returns `None` for any other text.
-    pub fn parse(purpose: LinkPurpose, token: &str) -> Option<MessageLink> {
+    pub fn parse_token(purpose: LinkPurpose, token: &str) -> Option<MessageLink> {
         let mut parts = token.rsplitn(4, '.');
         let signature = unslide_api::entropy::read_token(parts.next()?)?.to_vec();
         let expires_at = OffsetDateTime::from_unix_timestamp(parts.next()?.parse().ok()?).ok()?;
@@ -99,12 +99,12 @@ impl MessageLink {
     }
 
     /// Returns the firing of a link that acknowledges.
-    pub fn firing(&self) -> AlertFiringId {
+    pub fn firing_id(&self) -> AlertFiringId {
         AlertFiringId::from_uuid(self.subject)
     }
 
     /// Returns the rule of a link that mutes.
-    pub fn rule(&self) -> AlertRuleId {
+    pub fn rule_id(&self) -> AlertRuleId {
         AlertRuleId::from_uuid(self.subject)
     }
 
@@ -128,9 +128,9 @@ mod tests {
         let firing = id(5);
         let path = acknowledge_path("acme", firing, began, &key).unwrap();
         let token = path.strip_prefix("/console/acknowledge/").unwrap();
-        let parse = |token: &str| MessageLink::parse(LinkPurpose::Acknowledge, token);
+        let parse = |token: &str| MessageLink::parse_token(LinkPurpose::Acknowledge, token);
         let link = parse(token).unwrap();
-        assert_eq!((link.tenant.as_str(), link.firing()), ("acme", firing));
+        assert_eq!((link.tenant.as_str(), link.firing_id()), ("acme", firing));
         assert!(link.is_valid(&key, began + Duration::days(7) - Duration::SECOND));
         assert!(!link.is_valid(&key, began + Duration::days(7)), "expired");
         assert!(!link.is_valid(&[8; 32], began), "the key of another firing");
@@ -155,9 +155,9 @@ mod tests {
         let rule = AlertRuleId::from_uuid(Uuid::from_u128(5));
         let path = mute_path("acme", rule, began, &key).unwrap();
         let token = path.strip_prefix("/console/mute/").unwrap();
-        let link = MessageLink::parse(LinkPurpose::Mute, token).unwrap();
-        assert!(link.rule() == rule && link.is_valid(&key, began));
+        let link = MessageLink::parse_token(LinkPurpose::Mute, token).unwrap();
+        assert!(link.rule_id() == rule && link.is_valid(&key, began));
         assert!(!link.is_valid(&key, began + Duration::days(7)), "expired");
-        assert!(!MessageLink::parse(LinkPurpose::Acknowledge, token).unwrap().is_valid(&key, began));
+        assert!(!MessageLink::parse_token(LinkPurpose::Acknowledge, token).unwrap().is_valid(&key, began));
     }
 }

@@ -22,7 +22,7 @@ pub struct ReceiverSealer(Sealer);
 pub struct ReceiverOwner<'o> {
     pub tenant: &'o TenantId,
     pub channel: AlertChannel,
-    /// What may be shown of its address.
+    /// The part of its address that may be shown.
     pub shown_address: &'o str,
 }
 

@@ -59,7 +59,7 @@ impl Chat {
     }
 }
 
-/// The feature.
+/// The feature of chats, with its tables.
 pub const FEATURE: Feature =
     Feature { hook: store::CHAT_HOOK, ..Feature::new(NAME, |reader| feature(reader.read_whole())) };
 

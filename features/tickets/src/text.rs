@@ -52,7 +52,7 @@ pub async fn ticket_text(
 pub fn regression_text(public_url: &str, group: &ListedGroup, version: &str) -> String {
     let mut out = MarkdownDocument::default();
     let version = if version.is_empty() { "(unknown)".to_owned() } else { quote_text(version) };
-    let name = group.short_id.clone().unwrap_or_else(|| group.id.to_string());
+    let name = group.shown_id();
     out.push_paragraph(&format!(
         "{name} is back: version {version} has it again. {} so far.",
         count_reports(group)
@@ -65,7 +65,7 @@ pub fn regression_text(public_url: &str, group: &ListedGroup, version: &str) -> 
 
 /// Returns the comment in a ticket that was made while its group got another one.
 pub fn orphan_text(group: &ListedGroup, other: Option<&str>) -> String {
-    let name = group.short_id.clone().unwrap_or_else(|| group.id.to_string());
+    let name = group.shown_id();
     let other = other.map_or_else(|| "another ticket".to_owned(), quote_text);
     format!("Unslide does not follow this ticket: while it was made, {name} was linked to {other}.")
 }

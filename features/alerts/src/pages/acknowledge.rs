@@ -35,13 +35,13 @@ async fn find_linked(
     token: &str,
 ) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
     let gone = || Problem::new(Kind::NotFound, "the link is unknown or too old; acknowledge in the console");
-    let link = MessageLink::parse(LinkPurpose::Acknowledge, token).ok_or_else(gone)?;
+    let link = MessageLink::parse_token(LinkPurpose::Acknowledge, token).ok_or_else(gone)?;
     let mut tx = storage.tenant(&link.tenant).await?;
-    let key = firings::find_link_key(&mut tx, link.firing()).await?.ok_or_else(gone)?;
+    let key = firings::find_link_key(&mut tx, link.firing_id()).await?.ok_or_else(gone)?;
     if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
-    let firing = firings::find_firing(&mut tx, link.firing(), None).await?.ok_or_else(gone)?;
+    let firing = firings::find_firing(&mut tx, link.firing_id(), None).await?.ok_or_else(gone)?;
     Ok((tx, link.tenant, firing))
 }
 
@@ -70,5 +70,5 @@ pub async fn acknowledge_by_link(
     assign_caller(&extensions, &storage.capacity, Caller::Public(tenant))?;
     acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
     tx.commit().await?;
-    Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Acknowledge.page())).into_response())
+    Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Acknowledge.page_path())).into_response())
 }

@@ -318,6 +318,17 @@ pub async fn act_on_rule(
         "on" | "off" => AlertRuleChange { enabled: Some(action == "on"), ..AlertRuleChange::default() },
         _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
     };
+    apply_change(storage, policy, access, id, change).await
+}
+
+/// Changes a rule, and shows all rules again.
+async fn apply_change(
+    storage: State<Arc<Storage>>,
+    policy: PolicyExtension,
+    access: Access<TenantAdmin>,
+    id: Path<AlertRuleId>,
+    change: AlertRuleChange,
+) -> Result<Response, Problem> {
     let Json(_) = change_alert_rule(storage, policy, access, id, JsonBody(change)).await?;
     Ok(Redirect::to(ALERTS_PAGE).into_response())
 }
@@ -346,8 +357,7 @@ pub async fn change_rule(
         escalation: Some(read_escalation(&form)?.unwrap_or(no_escalation)),
         ..AlertRuleChange::default()
     };
-    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
-    Ok(Redirect::to(ALERTS_PAGE).into_response())
+    apply_change(storage, policy, signed.access, id, change).await
 }
 
 /// Returns true if the condition has a threshold.
@@ -364,6 +374,7 @@ fn quiet_fields(rule: &AlertRule) -> (String, String) {
     (field(hours.map(|hours| hours.from)), field(hours.map(|hours| hours.to)))
 }
 
+/// `POST /console/alerts/{id}/receiver`: changes the receiver of a rule.
 pub async fn change_receiver(
     storage: State<Arc<Storage>>,
     policy: PolicyExtension,
@@ -379,8 +390,7 @@ pub async fn change_receiver(
         content_type: content_type(&form)?,
         ..AlertRuleChange::default()
     };
-    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
-    Ok(Redirect::to(ALERTS_PAGE).into_response())
+    apply_change(storage, policy, signed.access, id, change).await
 }
 
 /// `POST /console/alerts/{id}/hook`: sets or removes the secret of the hooks of a pager.
@@ -393,8 +403,7 @@ pub async fn change_hook(
 ) -> Result<Response, Problem> {
     let hook_secret = Some(Secret::new(form.field_text("hook_secret")));
     let change = AlertRuleChange { hook_secret, ..AlertRuleChange::default() };
-    let Json(_) = change_alert_rule(storage, policy, signed.access, id, JsonBody(change)).await?;
-    Ok(Redirect::to(ALERTS_PAGE).into_response())
+    apply_change(storage, policy, signed.access, id, change).await
 }
 
 pub async fn send_from_form(

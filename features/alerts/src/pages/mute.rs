@@ -46,7 +46,7 @@ struct MuteRecipient {
 }
 
 impl MuteRecipient {
-    fn describe(policy: &ReceiverPolicy, one: &AlertRecipient) -> Option<MuteRecipient> {
+    fn describe_recipient(policy: &ReceiverPolicy, one: &AlertRecipient) -> Option<MuteRecipient> {
         let is_stopped = one.status == RecipientStatus::Refused;
         let can_start = is_stopped && policy.mail.is_allowed_domain(&one.address);
         // One that was asked gets nothing before it confirms.
@@ -63,13 +63,13 @@ async fn find_linked(
 ) -> Result<(Tx<TenantTx>, TenantId, AlertRule), Problem> {
     let gone =
         || Problem::new(Kind::NotFound, "the link is unknown or too old; a newer message has another one");
-    let link = MessageLink::parse(LinkPurpose::Mute, token).ok_or_else(gone)?;
+    let link = MessageLink::parse_token(LinkPurpose::Mute, token).ok_or_else(gone)?;
     let mut tx = storage.tenant(&link.tenant).await?;
-    let key = find_mute_key(&mut tx, link.rule()).await?.ok_or_else(gone)?;
+    let key = find_mute_key(&mut tx, link.rule_id()).await?.ok_or_else(gone)?;
     if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
-    let rule = rule_table::get(&mut tx, link.rule(), None).await?.ok_or_else(gone)?;
+    let rule = rule_table::get(&mut tx, link.rule_id(), None).await?.ok_or_else(gone)?;
     let mut rules = [rule];
     policy.mail.fill_recipients(&mut tx, &mut rules).await?;
     let [rule] = rules;
@@ -85,7 +85,8 @@ pub async fn render_page(
     let (_, tenant, rule) = find_linked(&storage, &policy, &token).await?;
     let now = storage.clock.now();
     let muted_until = rule.muted_until.filter(|until| *until > now);
-    let recipients = rule.recipients.iter().filter_map(|one| MuteRecipient::describe(&policy, one)).collect();
+    let recipients =
+        rule.recipients.iter().filter_map(|one| MuteRecipient::describe_recipient(&policy, one)).collect();
     let shell = Shell { title: "Mute an alert rule".to_owned(), ..Shell::signed_out() };
     render_html(&MutePage { shell, tenant, rule, recipients, muted_until, now, token })
 }
@@ -111,7 +112,8 @@ pub async fn act_on_link(
         "stop" | "start" => {
             let named = form.field_text("address");
             let missing = || Problem::new(Kind::InvalidBody, "address: a recipient of the rule");
-            let mut shown = rule.recipients.iter().filter_map(|one| MuteRecipient::describe(&policy, one));
+            let mut shown =
+                rule.recipients.iter().filter_map(|one| MuteRecipient::describe_recipient(&policy, one));
             let one = shown.find(|one| one.address == named).ok_or_else(missing)?;
             if action == "start" && !one.can_start {
                 let detail = "address: a recipient who stopped its mails begins them again by the link of the mail that asked it";
@@ -125,5 +127,5 @@ pub async fn act_on_link(
     audit::append_entry(&mut tx, LINK_ACTOR, &format!("alert_rule.{action}"), &rule.id.to_string(), &detail)
         .await?;
     tx.commit().await?;
-    Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Mute.page())).into_response())
+    Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Mute.page_path())).into_response())
 }

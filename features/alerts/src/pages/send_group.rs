@@ -20,7 +20,7 @@ struct SendPage {
     shell: Shell,
     group: ListedGroup,
     rules: Vec<AlertRule>,
-    /// The name of the rule to whose receiver the group was just sent.
+    /// The name of the rule with the receiver that the group was just sent to.
     sent_to: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What was sent for a message and what was answered, for the page and the command that test a rule.
+//! The request that was sent for a message, and its answer, for the page and the command that test a rule.
 
 use super::receiver::{AlertRequest, ReceiverAnswer};
 use crate::store::messages::{AlertExchange, ClaimedAlertMessage};

@@ -62,7 +62,7 @@ fn event_lines(event: &AlertEvent, rule_name: &str, with_headline: bool, public_
     lines.filter(|line| !line.is_empty()).map(|line| format!("\n{line}")).collect()
 }
 
-/// Returns what is known of an event beside its headline, as lines without control characters. Some may be empty.
+/// Returns the details of an event beside its headline, as lines without control characters. Some may be empty.
 pub fn describe_event(event: &AlertEvent, rule_name: &str) -> [String; 4] {
     let of = [event.app.as_str(), event.version.as_str()].map(escape_line).join(" ").trim().to_owned();
     let counts = event.group.as_ref().map(describe_group).unwrap_or_default();

@@ -25,7 +25,7 @@ const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
 const LEAST_OF_A_SPIKE: i64 = 20;
 /// Independent sessions that a day of a version must have before a share is made of them: a sample counts as what came.
 const LEAST_SESSIONS: i64 = 100;
-/// The figure whose page shows what the rule judges.
+/// The figure with the page that shows what the rule judges.
 const CRASH_FREE_SESSIONS: &str = "crash_free_sessions";
 /// The days before today that the usual hour is the mean of.
 const USUAL_DAYS: i32 = 7;

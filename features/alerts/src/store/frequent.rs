@@ -268,7 +268,7 @@ async fn read_usual(
     Ok(rows.into_iter().map(|row| ((row.id, row.hour), row.usual)).collect())
 }
 
-/// Reads the groups that the rule has told of in the last week, in events whose causes begin with `prefix`.
+/// Reads the groups that the rule has told of in the last week, in events with causes that begin with `prefix`.
 pub(super) async fn read_told(tx: &mut TenantTx, rule: &DueRule, prefix: &str) -> Result<Vec<ToldGroup>> {
     let (connection, tenant, now) = tx.parts();
     let causes = sqlx::query_scalar!(

@@ -10,6 +10,7 @@ use super::{AlertFiringId, AlertMessageId, AlertRuleId};
 use crate::message_link::{acknowledge_path, mute_path};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
+use unslide_api::feature::tenant_turns::{BACKOFF_MAX, retry_pause};
 use unslide_model::Secret;
 use unslide_store::sql::words;
 use unslide_store::{GroupId, Result, TenantTx};
@@ -19,9 +20,6 @@ use utoipa::ToSchema;
 const MESSAGE_INTERVAL: Duration = Duration::seconds(10);
 /// How long a sender has for a message before another one sends it again.
 pub const SEND_LEASE_TIMEOUT: Duration = Duration::minutes(1);
-/// The pause after the first failure; each further one is three times as long, up to [`SEND_BACKOFF_MAX`].
-const SEND_BACKOFF_MIN: Duration = Duration::seconds(10);
-const SEND_BACKOFF_MAX: Duration = Duration::hours(6);
 /// How often a message is tried: for about 22 hours.
 pub const MOST_ATTEMPTS: i32 = 11;
 /// Events that one message takes; further ones wait for the next.
@@ -123,7 +121,7 @@ pub struct AlertExchange {
     pub request: String,
     /// The HTTP status of the answer.
     pub status: Option<u16>,
-    /// The text of the answer, or what is known of it; empty if it is in one of the operator's networks.
+    /// The text of the answer, as far as it is known; empty if it is in one of the operator's networks.
     pub answer: String,
 }
 
@@ -335,7 +333,7 @@ pub async fn finish_attempt(
     let failure = outcome.err();
     let error =
         failure.map(|failure| failure.text.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
-    let asked = failure.and_then(|failure| failure.pause).unwrap_or_default().min(SEND_BACKOFF_MAX);
+    let asked = failure.and_then(|failure| failure.pause).unwrap_or_default().min(BACKOFF_MAX);
     sqlx::query!(
         "UPDATE alert_messages
          SET status = $4, due_at = $5, last_error = $6, delivered_at = CASE WHEN $4 = 'delivered' THEN $7::timestamptz END
@@ -372,12 +370,6 @@ pub async fn record_test(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Returns the time until the next attempt after this many.
-pub(super) fn retry_pause(attempts: i32) -> Duration {
-    let factor = 3_i32.saturating_pow(attempts.saturating_sub(1).unsigned_abs());
-    SEND_BACKOFF_MIN.checked_mul(factor).unwrap_or(SEND_BACKOFF_MAX).min(SEND_BACKOFF_MAX)
 }
 
 /// Returns the messages of the transaction's tenant, the newest first, from the one after `after` on: its
@@ -439,7 +431,7 @@ mod tests {
     #[test]
     fn attempts_go_on_for_about_a_day() {
         assert_eq!([1, 2, 3].map(retry_pause), [10, 30, 90].map(Duration::seconds));
-        assert_eq!(retry_pause(i32::MAX), SEND_BACKOFF_MAX);
+        assert_eq!(retry_pause(i32::MAX), BACKOFF_MAX);
         let whole: Duration = (1..MOST_ATTEMPTS).map(retry_pause).sum();
         assert_eq!(whole.whole_hours(), 21);
     }

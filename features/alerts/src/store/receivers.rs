@@ -11,7 +11,7 @@ pub struct SealedReceiver {
     pub address: Vec<u8>,
     /// None if there is no secret.
     pub secret: Option<Vec<u8>>,
-    /// What may be shown of the address.
+    /// The part of the address that may be shown.
     pub shown_address: String,
 }
 

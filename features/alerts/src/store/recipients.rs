@@ -3,11 +3,12 @@
 //! A recipient outside the operator's domains gets one mail with a link, and alerts once it has confirmed
 //! there. The link holds 256 random bits, of which only a SHA-256 is kept.
 
-use super::messages::{SEND_LEASE_TIMEOUT, retry_pause};
+use super::messages::SEND_LEASE_TIMEOUT;
 use super::rules::{AlertRecipient, RecipientStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, Time};
+use unslide_api::feature::tenant_turns::retry_pause;
 use unslide_model::TenantId;
 use unslide_store::sql::TenantColumn;
 use unslide_store::{Result, Store, TenantTx};
@@ -177,7 +178,7 @@ pub async fn find_by_link(store: &Store, token: &ConfirmationToken) -> Result<Op
     }))
 }
 
-/// Records that a recipient takes alerts, or refuses them. One whose domain the operator allows has no row before. Messages that wait for a confirmation are then
+/// Records that a recipient takes alerts, or refuses them. One in a domain that the operator allows has no row before. Messages that wait for a confirmation are then
 /// sent at once.
 pub async fn set_accepted(tx: &mut TenantTx, address: &str, accepted: bool) -> Result<()> {
     let status = if accepted { RecipientStatus::Confirmed } else { RecipientStatus::Refused };

@@ -56,7 +56,7 @@ pub fn status(capture: &Capture) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// Returns true for a graph whose blocks can be asked for. The text of a tool has none.
+/// Returns true for a graph with blocks that can be asked for. The text of a tool has none.
 pub fn has_blocks(capture: &Capture) -> bool {
     let source = capture.summary.as_ref().and_then(|summary| summary["source"].as_str());
     capture.kind == CaptureKind::MemoryGraph && source == Some("memory_graph")

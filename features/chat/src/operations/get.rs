@@ -1,4 +1,4 @@
-//! `GET /v1/chat/slack`.
+//! `GET /v1/chat/slack` shows the Slack app of the tenant.
 
 use super::{EVERY_APP, ShownSlackApp, SlackSetting};
 use crate::{ChatExtension, store};

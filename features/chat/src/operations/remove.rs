@@ -1,4 +1,4 @@
-//! `DELETE /v1/chat/slack`.
+//! `DELETE /v1/chat/slack` removes the Slack app of the tenant.
 
 use super::{EVERY_APP, SlackSetting};
 use crate::store;

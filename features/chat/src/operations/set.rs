@@ -1,4 +1,4 @@
-//! `PUT /v1/chat/slack`.
+//! `PUT /v1/chat/slack` sets the Slack app of the tenant.
 
 use super::{EVERY_APP, ShownSlackApp};
 use crate::sealing::{SEALING_KEY, SecretKind};
@@ -101,7 +101,7 @@ pub async fn set_slack(
         }
     };
     let is_moved = former.as_ref().is_some_and(|row| row.team != team);
-    let sealed_signing_secret = match (given(new.signing_secret.as_ref()), former) {
+    let sealed_signing_secret = match (filter_given(new.signing_secret.as_ref()), former) {
         (Some(secret), _) => sealer.seal(tenant, SecretKind::Signing, secret).map_err(Problem::internal)?,
         // The secret of a workspace opens requests of no other one.
         (None, Some(row)) if row.team == team => row.sealed_signing_secret,
@@ -130,7 +130,7 @@ pub async fn set_slack(
     Ok(Json(ShownSlackApp::from_row(&chat, tenant, row)))
 }
 
-fn given(secret: Option<&Secret>) -> Option<&Secret> {
+fn filter_given(secret: Option<&Secret>) -> Option<&Secret> {
     secret.filter(|secret| !secret.is_empty())
 }
 
@@ -141,7 +141,7 @@ fn read_account(
     new: &NewSlackApp,
     former: Option<&SlackAppRow>,
 ) -> Result<SlackAccount, String> {
-    match (given(new.bot_token.as_ref()), former) {
+    match (filter_given(new.bot_token.as_ref()), former) {
         (Some(token), _) => Ok(SlackAccount { token: token.clone() }),
         (None, Some(row)) => chat.open_account(tenant, row),
         (None, None) => Err("bot_token: the token of the bot, xoxb-…".to_owned()),
@@ -181,7 +181,7 @@ fn check_new(new: &NewSlackApp) -> Result<(), String> {
             ));
         }
     }
-    if given(new.signing_secret.as_ref()).is_some_and(|secret| secret.reveal().len() < 16) {
+    if filter_given(new.signing_secret.as_ref()).is_some_and(|secret| secret.reveal().len() < 16) {
         return Err("signing_secret: at least 16 characters".to_owned());
     }
     if !new.app.as_ref().is_none_or(|app| app.is_empty() || is_text(app, 255)) {

@@ -24,10 +24,6 @@ fn plain_text(text: &str) -> Value {
     json!({"type": "plain_text", "text": escape_slack(text), "emoji": false})
 }
 
-fn group_name(group: &ListedGroup) -> String {
-    group.short_id.clone().unwrap_or_else(|| group.id.to_string())
-}
-
 /// Returns the state of a group in words.
 fn describe_state(group: &ListedGroup) -> String {
     let state = match (group.status, &group.resolved_in, &group.resolved_after) {
@@ -43,7 +39,7 @@ fn describe_state(group: &ListedGroup) -> String {
 pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, public_url: &str) -> Value {
     let count =
         |number: i64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
-    let mut facts = vec![group_name(group)];
+    let mut facts = vec![group.shown_id()];
     let texts = [&group.culprit, &group.app, &group.last_version];
     facts.extend(texts.into_iter().filter(|text| !text.is_empty()).cloned());
     facts.push(count(group.reports, "report", "reports"));
@@ -65,7 +61,7 @@ pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, p
     }
     json!({
         "channel": channel,
-        "text": escape_slack(&format!("{}: {}", group_name(group), group.title)),
+        "text": escape_slack(&format!("{}: {}", group.shown_id(), group.title)),
         "mrkdwn": false,
         "parse": "none",
         "link_names": false,
@@ -95,7 +91,7 @@ pub fn build_reply(
     back_at: OffsetDateTime,
 ) -> Value {
     let version = group.regressed_in.as_deref().unwrap_or_default();
-    let text = format!("{} is back in version {version}: {}", group_name(group), group.title);
+    let text = format!("{} is back in version {version}: {}", group.shown_id(), group.title);
     json!({
         "channel": channel,
         "thread_ts": ts,

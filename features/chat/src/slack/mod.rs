@@ -110,7 +110,7 @@ pub struct SlackExchange {
     pub outcome: Result<Value, SlackFailure>,
 }
 
-/// Sends requests to Slack.
+/// Sends requests to Slack under the rules for outgoing addresses.
 #[derive(Debug)]
 pub struct SlackClient {
     client: GuardedClient,
@@ -143,11 +143,11 @@ impl SlackClient {
     pub async fn send_shown(&self, account: &SlackAccount, call: &SlackCall) -> SlackExchange {
         let url = format!("{}/{}", self.url, call.method);
         let mut status = None;
-        let outcome = self.exchange(account, call, &url, &mut status).await;
+        let outcome = self.request_answer(account, call, &url, &mut status).await;
         SlackExchange { url, status, outcome }
     }
 
-    async fn exchange(
+    async fn request_answer(
         &self,
         account: &SlackAccount,
         call: &SlackCall,

@@ -1,11 +1,11 @@
-//! Buttons that people pressed.
+//! Buttons that people pressed, which wait for the work.
 
 use unslide_store::{GroupId, Result, TenantTx};
 
 /// Pressed buttons of a tenant that wait. More are refused.
 const WAITING_LIMIT: i64 = 1_000;
 
-/// A pressed button.
+/// A pressed button that waits for the work.
 #[derive(Clone, Debug)]
 pub struct NewSlackAction {
     /// The hash of what names the press.

@@ -6,7 +6,7 @@ use unslide_model::TenantId;
 use unslide_store::sql::TenantColumn;
 use unslide_store::{Result, Store, TenantTx};
 
-/// The stored Slack app.
+/// The Slack app of a tenant as it is stored.
 #[derive(Clone, Debug)]
 pub struct SlackAppRow {
     pub id: SlackAppId,

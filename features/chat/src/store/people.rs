@@ -11,7 +11,7 @@ const LINK_LIFETIME: Duration = Duration::minutes(15);
 /// How long a person acts without signing in again: an account that ended at the identity provider must not act on.
 const ACCOUNT_LIFETIME: Duration = Duration::days(30);
 
-/// A person of a workspace with an account whose key is in force.
+/// A person of a workspace, with an account and its key, which is in force.
 #[derive(Clone, Debug)]
 pub struct SlackPerson {
     pub key_id: SlackAccountKeyId,

@@ -30,7 +30,7 @@ pub struct SlackThread {
     pub problem: Option<String>,
 }
 
-/// What comes after a thread is saved.
+/// The next step of a thread that is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadEnd {
     /// The work goes on under the same lease.
@@ -41,7 +41,7 @@ pub enum ThreadEnd {
     Again(Duration),
 }
 
-/// Begins threads for groups that are new, and asks for work on threads whose groups have changed, if a look is due.
+/// Begins threads for groups that are new, and asks for work on the threads of groups that have changed, if a look is due.
 pub async fn add_threads(tx: &mut TenantTx, look_interval: Duration) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let due = sqlx::query!(

@@ -11,7 +11,7 @@ use crate::store::{self, SlackAppRow, SlackThread, ThreadEnd};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::tenant_turns::TenantWork;
+use unslide_api::feature::tenant_turns::{TenantWork, retry_pause};
 use unslide_model::TenantId;
 use unslide_store::{Result, Store, StoreError};
 
@@ -21,9 +21,6 @@ const TURN_ACTIONS_LIMIT: usize = 20;
 const TURN_THREADS_LIMIT: usize = 10;
 /// Timeout of the work on a thread. Shorter than its lease.
 const THREAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// The first pause after a failure, which triples up to the longest.
-const FIRST_BACKOFF: time::Duration = time::Duration::seconds(10);
-const BACKOFF_MAX: time::Duration = time::Duration::hours(6);
 /// How often a thread is tried: for about two days.
 const ATTEMPTS_LIMIT: i32 = 14;
 /// The pause after a failure that a person has to mend. Setting the Slack app again ends it.
@@ -131,7 +128,7 @@ impl SlackWorker {
                 (None, ThreadEnd::Done)
             }
             _ if thread.attempts >= ATTEMPTS_LIMIT => (None, ThreadEnd::Done),
-            _ => (None, ThreadEnd::Again(pause_after(thread.attempts))),
+            _ => (None, ThreadEnd::Again(retry_pause(thread.attempts))),
         };
         let mut tx = self.store.tenant(tenant).await?;
         match end {
@@ -170,19 +167,13 @@ impl SlackWorker {
     }
 }
 
-/// Returns the pause after this many attempts.
-fn pause_after(attempts: i32) -> time::Duration {
-    let triplings = u32::try_from(attempts - 1).unwrap_or_default().min(8);
-    (FIRST_BACKOFF * 3_i32.pow(triplings)).min(BACKOFF_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn pauses_grow_up_to_the_longest() {
-        let pauses = [0, 1, 3, ATTEMPTS_LIMIT].map(pause_after);
+        let pauses = [0, 1, 3, ATTEMPTS_LIMIT].map(retry_pause);
         assert_eq!(pauses, [10, 10, 90, 21_600].map(time::Duration::seconds));
     }
 }

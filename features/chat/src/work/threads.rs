@@ -15,7 +15,7 @@ use unslide_store::queries::groups::{ListedGroup, find_group};
 
 /// Pages of a channel in which a message is searched for.
 const SEARCH_PAGES_LIMIT: usize = 5;
-/// Messages of a page.
+/// Messages that one page of a search has.
 const SEARCH_PAGE_MESSAGES: usize = 200;
 /// How far Slack's clock may be behind.
 const CLOCK_TOLERANCE: Duration = Duration::minutes(1);
@@ -197,15 +197,11 @@ impl SlackWorker {
             self.save_going_on(tenant, thread).await?;
             let body = build_reply(group, &thread.channel, ts, thread.marker, back_at);
             let call = SlackCall { method: "chat.postMessage", body: SlackBody::Json(body) };
-            match self.send(account, &call).await {
-                Ok(_) => {}
-                Err(failure) => {
-                    if failure.is_refusal() {
-                        thread.reply_sent_at = None;
-                    }
-                    return Err(failure.into());
+            self.send(account, &call).await.inspect_err(|failure| {
+                if failure.is_refusal() {
+                    thread.reply_sent_at = None;
                 }
-            }
+            })?;
         }
         (thread.told_back_at, thread.reply_sent_at) = (Some(back_at), None);
         self.save_going_on(tenant, thread).await

@@ -4,13 +4,11 @@ use super::TicketWorker;
 use crate::store::{self, ClaimedRequest, TicketAction};
 use crate::trackers::TrackerFailure;
 use time::Duration;
+use unslide_api::feature::tenant_turns::retry_pause;
 use unslide_api::problem::Problem;
 use unslide_model::TenantId;
 use unslide_store::{Result, StoreError};
 
-/// The first pause after a failure, which triples up to the longest.
-const FIRST_BACKOFF: Duration = Duration::seconds(10);
-const BACKOFF_MAX: Duration = Duration::hours(6);
 /// The longest pause of a tracker that does not answer: one request finds that it does again.
 const TRACKER_BACKOFF_MAX: Duration = Duration::hours(1);
 /// How often a request is tried: for about two days.
@@ -96,7 +94,7 @@ impl TicketWorker {
         let hold = match &consequence {
             Consequence::Hold(pause) => Some(*pause),
             Consequence::Broken => Some(PERSON_NEEDED_INTERVAL),
-            Consequence::Away => Some(backoff(request.tracker_failures + 1).min(TRACKER_BACKOFF_MAX)),
+            Consequence::Away => Some(retry_pause(request.tracker_failures + 1).min(TRACKER_BACKOFF_MAX)),
             Consequence::Final | Consequence::Retry => None,
         };
         if let Some(pause) = hold {
@@ -112,7 +110,7 @@ impl TicketWorker {
                 "postponed"
             }
             Consequence::Away | Consequence::Retry if request.attempts < ATTEMPTS_LIMIT => {
-                let pause = backoff(request.attempts);
+                let pause = retry_pause(request.attempts);
                 store::postpone_request(&mut tx, request, pause, Some(request.attempts)).await?;
                 "postponed"
             }
@@ -135,20 +133,15 @@ impl TicketWorker {
     }
 }
 
-fn backoff(attempts: i32) -> Duration {
-    let triplings = u32::try_from(attempts - 1).unwrap_or_default().min(8);
-    (FIRST_BACKOFF * 3_i32.pow(triplings)).min(BACKOFF_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn pauses_grow_up_to_the_longest() {
-        assert_eq!(backoff(1), Duration::seconds(10));
-        assert_eq!(backoff(3), Duration::seconds(90));
-        assert_eq!(backoff(ATTEMPTS_LIMIT), Duration::hours(6));
-        assert_eq!(backoff(0), Duration::seconds(10));
+        assert_eq!(retry_pause(1), Duration::seconds(10));
+        assert_eq!(retry_pause(3), Duration::seconds(90));
+        assert_eq!(retry_pause(ATTEMPTS_LIMIT), Duration::hours(6));
+        assert_eq!(retry_pause(0), Duration::seconds(10));
     }
 }

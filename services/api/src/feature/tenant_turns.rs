@@ -13,6 +13,18 @@ use unslide_store::Result;
 /// Tenants that one look gives.
 const DUE_TENANTS_LIMIT: u16 = 20;
 
+/// The first pause after a failure, which triples up to the longest.
+const FIRST_BACKOFF: time::Duration = time::Duration::seconds(10);
+/// The longest pause after a failure.
+pub const BACKOFF_MAX: time::Duration = time::Duration::hours(6);
+
+/// Returns the pause before the next attempt after this many have failed.
+#[must_use]
+pub fn retry_pause(attempts: i32) -> time::Duration {
+    let triplings = u32::try_from(attempts.saturating_sub(1)).unwrap_or_default().min(8);
+    (FIRST_BACKOFF * 3_i32.pow(triplings)).min(BACKOFF_MAX)
+}
+
 /// Work that a feature does for tenants.
 pub trait TenantWork: Send + Sync + 'static {
     /// Tenants that a process works for at once.

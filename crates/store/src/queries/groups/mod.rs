@@ -134,6 +134,14 @@ pub struct ListedGroup {
     pub growth: Option<GroupGrowth>,
 }
 
+impl ListedGroup {
+    /// Returns the name of the group for people: its short id, or its id if it has none.
+    #[must_use]
+    pub fn shown_id(&self) -> String {
+        self.short_id.clone().unwrap_or_else(|| self.id.to_string())
+    }
+}
+
 /// Reports of a group in a period and in the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct GroupGrowth {

@@ -91,7 +91,7 @@ async fn load_representative(
 
 /// Returns the heading of a group: its short id and its title.
 pub fn group_heading(group: &ListedGroup) -> String {
-    format!("{}: {}", name_group(group), quote_text(&group.title))
+    format!("{}: {}", group.shown_id(), quote_text(&group.title))
 }
 
 /// Returns the address of a page of the console, if the address of the console is known.
@@ -106,13 +106,8 @@ pub fn push_console_link(link: Option<String>, out: &mut MarkdownDocument) {
     }
 }
 
-/// Returns the name of a group for people.
-fn name_group(group: &ListedGroup) -> String {
-    group.short_id.clone().unwrap_or_else(|| group.id.to_string())
-}
-
 fn group_source(group: &ListedGroup) -> String {
-    format!("group {}", name_group(group))
+    format!("group {}", group.shown_id())
 }
 
 fn count(number: i64, noun: &str) -> String {
@@ -126,7 +121,7 @@ pub fn write_group(found: &GroupCounts, now: OffsetDateTime, out: &mut MarkdownD
     out.push_heading("Group");
     out.push_paragraph("The bug and its state:\n");
     out.push_item(&format!("Title: {}", quote_text(&group.title)), &source);
-    out.push_item(&format!("Group: {}", name_group(group)), &source);
+    out.push_item(&format!("Group: {}", group.shown_id()), &source);
     if !group.culprit.is_empty() {
         out.push_item(&format!("Culprit: {}", quote_text(&group.culprit)), &source);
     }
