@@ -293,7 +293,8 @@ fn heartbeat_interval(builder: &Builder) -> Duration {
     builder.build.settings.lease_duration() / 3
 }
 
-/// Renews the lease of a job. Returns when the lease is lost.
+/// Renews the lease of a job. Returns when the lease is lost; never once the job is done, as its work may still
+/// have to tidy up.
 async fn keep_lease(builder: &Builder, job: &JobLease) {
     let beat = heartbeat_interval(builder);
     loop {
@@ -301,7 +302,13 @@ async fn keep_lease(builder: &Builder, job: &JobLease) {
         let beaten =
             timeout(beat, jobs::extend_lease(&builder.storage.store, job, lease_time(builder))).await;
         match beaten {
-            Ok(Err(StoreError::LeaseLost(_))) => return,
+            Ok(Err(StoreError::LeaseLost(_))) => match jobs::is_done(&builder.storage.store, job).await {
+                Ok(true) => std::future::pending().await,
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!(job.id = %job.id, error = %error, "a job that lost its lease was not found");
+                }
+            },
             Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
             Err(_) => tracing::warn!(job.id = %job.id, "a heartbeat took too long"),
             Ok(Ok(())) => take_attempts_back(builder).await,

@@ -4,7 +4,10 @@ use crate::error::{AtPath, Error};
 use crate::place::{kept, private_folder};
 use crate::ports;
 use crate::random::random_text;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use s3s::access::S3Access;
 use s3s::auth::SimpleAuth;
@@ -145,6 +148,12 @@ async fn serve(listener: TcpListener, service: S3Service, mut stopped: oneshot::
 async fn connection(socket: TcpStream, service: S3Service, mut told: watch::Receiver<()>) {
     // Small answers should not wait for more to send.
     let _ = socket.set_nodelay(true);
+    // What was begun is done, as in any object storage, even if the client goes away: a file and what is known of it are
+    // two writes here.
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = tokio::spawn(Service::call(&service, request));
+        async move { answer.await?.map_err(std::io::Error::other) }
+    });
     let serving = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

@@ -237,6 +237,24 @@ pub async fn extend_lease(store: &Store, job: &JobLease, lease: Duration) -> Res
     tx.commit().await
 }
 
+/// Says whether a job has ended well, whoever had it.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn is_done(store: &Store, job: &JobLease) -> Result<bool> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, _) = tx.parts();
+    let done = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM jobs WHERE tenant = $1 AND id = $2 AND status = 'done') AS "done!""#,
+        tenant,
+        job.id as JobId
+    )
+    .fetch_one(connection)
+    .await?;
+    tx.commit().await?;
+    Ok(done)
+}
+
 /// Counts this attempt of a job. If `counts` is false, takes the attempt back while the job waits to be
 /// begun: an attempt that a job has not begun says nothing about it.
 ///

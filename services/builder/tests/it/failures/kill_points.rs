@@ -49,15 +49,29 @@ async fn etag(world: &World, id: &Scoped<DebugId>) -> Option<ETag> {
     world.objects.head(&keys::for_symbols(id).alias(SYMCACHE_VERSION)).await.unwrap().map(|head| head.etag)
 }
 
-/// Waits until a builder has stored something under the debug id.
-async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
+/// Waits until a builder has stored an immutable symcache under the debug id.
+async fn symcache_stored(world: &World, id: &Scoped<DebugId>) {
     let prefix = keys::for_symbols(id).prefix();
+    until(async || {
+        let page = world.objects.list(&prefix, None, 100).await.unwrap();
+        page.entries.iter().any(|entry| entry.key.as_str().contains("/symcache-v1-"))
+    })
+    .await;
+}
+
+/// Waits until a builder has stored the alias, and what it says of itself.
+async fn alias_stored(world: &World, id: &Scoped<DebugId>) {
+    let alias = keys::for_symbols(id).alias(SYMCACHE_VERSION);
+    until(async || {
+        let head = world.objects.head(&alias).await.unwrap();
+        head.is_some_and(|head| AliasMeta::from_metadata(&head.metadata).is_some())
+    })
+    .await;
+}
+
+async fn until(reached: impl AsyncFn() -> bool) {
     let look = async {
-        loop {
-            let page = world.objects.list(&prefix, None, 100).await.unwrap();
-            if page.entries.iter().any(|entry| wanted(entry.key.as_str())) {
-                return;
-            }
+        while !reached().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -76,7 +90,7 @@ async fn leave_an_alias(world: &mut World, id: &Scoped<DebugId>) {
     let mut lock = world.connect().await;
     before_the_slot(&mut lock, &id.id).await;
     world.builder();
-    stored(world, id, |key| key.ends_with("/symcache-v1")).await;
+    alias_stored(world, id).await;
     world.kill_builders().await;
     let_go(lock).await;
 }
@@ -150,8 +164,8 @@ async fn the_next_builder_goes_on(killed: Killed) {
     };
     world.builder();
     match killed {
-        Killed::BeforeTheAlias => stored(&world, &id, |key| key.contains("/symcache-v1-")).await,
-        Killed::AfterTheAlias => stored(&world, &id, |key| key.ends_with("/symcache-v1")).await,
+        Killed::BeforeTheAlias => symcache_stored(&world, &id).await,
+        Killed::AfterTheAlias => alias_stored(&world, &id).await,
         Killed::AfterTheCommit => {
             world.wait(upload).await;
             // The builder removes the file after its commit; what it leaves behind is another test's subject.
@@ -189,6 +203,20 @@ async fn killed_after_the_alias_the_next_builder_commits_what_it_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_the_commit_the_event_still_comes() {
     the_next_builder_goes_on(Killed::AfterTheCommit).await;
+}
+
+/// The heartbeats of a job find no lease any more once it is committed. What is left to do goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_tidies_up_after_its_commit_for_longer_than_a_heartbeat() {
+    let mut world = mortal().await;
+    let slow = "CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$;
+                CREATE TRIGGER slow BEFORE UPDATE OF file_gone_at ON uploads FOR EACH ROW EXECUTE FUNCTION be_slow()";
+    sqlx::raw_sql(slow).execute(&mut world.connect().await).await.unwrap();
+    world.builder();
+    world.one("app", &app().0).await;
+    world.files_gone().await;
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
