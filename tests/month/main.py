@@ -15,6 +15,8 @@ from pathlib import Path
 import people
 import plants
 import senders
+from backlog import DAYS as BACKLOG_DAYS
+from backlog import Backlog, live_a_year
 from clock import CLOCK_SECONDS, Clock
 from costs import Costs
 from events import EVENTS, UPGRADE
@@ -24,6 +26,8 @@ from servers import TOP, own_folder
 from world import World
 
 WHOLE_DAYS, SHORT_DAYS = 30, 6
+# Reports of the year before, in a whole month and in a short one.
+WHOLE_BACKLOG, SHORT_BACKLOG = 200_000, 20_000
 BROKERS = 3
 APPS = {"north": ["com.example.north", "com.example.north.beta"], "south": ["com.example.south"], "west": ["com.example.west"]}
 
@@ -35,7 +39,10 @@ class Month(World):
         self.is_whole = self.days == WHOLE_DAYS
         program = Path(os.environ["UNSLIDE_BIN"])
         is_oldest = {"oldest": True, "newest": False}.get(arguments.postgres, arguments.seed % 2 == 0)
-        super().__init__(folder, APPS, arguments.seed, Clock(folder, self.days), arguments.upgrade_from or program, is_oldest, BROKERS)
+        usual = WHOLE_BACKLOG if self.is_whole else 0 if self.only or arguments.plant else SHORT_BACKLOG
+        self.backlog = Backlog(usual if arguments.backlog is None else arguments.backlog)
+        days = self.days + (BACKLOG_DAYS if self.backlog.of_day else 0)
+        super().__init__(folder, APPS, arguments.seed, Clock(folder, days), arguments.upgrade_from or program, is_oldest, BROKERS)
         self.share = 1.0 if self.is_whole else World.share
         self.product.next_program = program if arguments.upgrade_from else None
         self.prometheus = Prometheus(folder, self.product.admin_ports)
@@ -45,6 +52,8 @@ class Month(World):
 
     def begin(self):
         super().begin()
+        if self.backlog.of_day:
+            self.step("a year of reports", live_a_year)
         self.prometheus.start()
         self.locks = LockWatcher(self.product.postgres)
         self.costs.begin()
@@ -120,6 +129,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="scripts/month", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true", help=f"{SHORT_DAYS} days instead of {WHOLE_DAYS}")
+    parser.add_argument("--backlog", type=int, metavar="N", help=f"reports of the year before; {WHOLE_BACKLOG}, or {SHORT_BACKLOG} in a short month")
     parser.add_argument("--keep", action="store_true", help="keep the folder with data and logs")
     parser.add_argument("--postgres", choices=["oldest", "newest"], help="the version; without it an even seed takes the oldest")
     parser.add_argument("--only", metavar="EVENT,…", help="two days: these events on the second, such as back_up,restore")

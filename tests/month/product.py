@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -69,13 +71,17 @@ class Product:
         self.authorities.write_text("".join(authority.text("ca.pem") for authority in authorities))
 
     def begin(self):
-        """Makes the database, the logins and the topics, as an operator does before the first start."""
+        """Installs by the first steps of docs/install.md, as they are written there."""
+        statements, commands = read_first_start()
         self.start_servers()
         self.postgres.ask("CREATE DATABASE unslide", "postgres")
-        self.postgres.ask("CREATE ROLE unslide_service NOLOGIN NOBYPASSRLS")
-        self.postgres.make_login(self.login)
+        self.postgres.ask(statements.replace("…", self.login.password))
         self.make_kafka_users(self.login)
         self.run("migrate", "--topics")
+        for kind in dict.fromkeys(SERVICES.values()):
+            self.run("config", "check", "--connect", "--service", kind, **self.settings(kind))
+        for command in commands.splitlines():
+            self.run(*shlex.split(command)[1:])
 
     def make_kafka_users(self, login: security.Login):
         principals = [word for name in security.LOGINS for word in ("--principal", f"{name}=User:{login.kafka_user(name)}")]
@@ -174,3 +180,10 @@ class Product:
                 process.kill()
                 process.wait()
         self.postgres.disk.remove()
+
+
+def read_first_start() -> list[str]:
+    """Returns what the installation's page says of the first start: the statements of the roles, and the commands of the first tenant."""
+    page = (TOP / "docs/install.md").read_text()
+    section = page[page.index("## First start"):page.index("## Kafka logins")]
+    return [re.search(rf"```{language}\n(.*?)```", section, re.S)[1] for language in ("sql", "sh")]

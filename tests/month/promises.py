@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 
 import people
+from backlog import backlog_is_kept
 from events import LASTING, LATE
 from servers import TOP, WAIT_SECONDS, Failed
 from world import PEOPLE
@@ -188,5 +189,5 @@ def evaluate(promise, month):
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
-            [retention_holds, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree,
+            [retention_holds, backlog_is_kept, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree,
              nothing_blocked, logs_are_short, memory_is_level, alerts_fit, pages_are_right]}

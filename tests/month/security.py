@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 LOGINS = ["api", "symbolizer", "indexer", "builder", "migrate", "audit", "gateway"]
-# From the beginning of the month, by its clock, to after its end.
-CERTIFICATE_DAYS = "60"
+# From the beginning of the year before the month, by its clock, to after its end.
+CERTIFICATE_DAYS = "500"
 NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 

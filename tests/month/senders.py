@@ -64,13 +64,13 @@ def send_javascript(month, tenant, build):
 
 
 def send_by_gateway(month, tenant, build):
-    """Writes records of the topic as a gateway does, with the clock of the month."""
+    """Writes records of the topic as a gateway does."""
     from confluent_kafka import Producer
 
     producer = Producer(month.product.kafka.client(month.product.login, "gateway", month.product.authorities) | {"enable.idempotence": True})
     for one in make(month, tenant, build, OF_EACH_WAY):
         producer.produce("crash.reports", json.dumps(one).encode(), key=f"{tenant.slug}/{one['report']['id']}",
-                         headers={"tenant": tenant.slug}, timestamp=int(month.clock.now().timestamp() * 1000))
+                         headers={"tenant": tenant.slug})
     if producer.flush(60):
         raise Failed("Kafka did not take the records of a gateway")
 

@@ -73,6 +73,9 @@ class Disk:
         own_folder(path)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755,uid={NOBODY},gid={NOBODY}", "tmpfs", path], check=True)
 
+    def resize(self, megabytes: int):
+        subprocess.run(["mount", "-o", f"remount,size={megabytes}m", self.path], check=True)
+
     def fill(self):
         # What a buffer still has would fail again when the file is closed.
         with open(self.filler, "wb", buffering=0) as file, contextlib.suppress(OSError):

@@ -65,9 +65,10 @@ pub async fn print(input: &Input, full: bool) {
 /// Stores a backlog in the empty database of its installation, and in the filled one. Returns the bytes of WAL of a report in
 /// the filled one.
 async fn compare(name: &str, backlog: &mut Backlog, filled: &Filled) -> f64 {
-    let empty = backlog.installation.database_url();
-    let empty = backlog.store(&empty).await;
+    let url = backlog.installation.database_url();
+    let empty = backlog.store(&url).await;
     print_stored(&format!("{name} ({} bytes), into an empty database", backlog.bytes), backlog, &empty);
+    print_unattributed(&url).await;
     let full = backlog.store(&filled.url).await;
     print_stored(&format!("{name}, into one with {} reports", filled.reports), backlog, &full);
     println!(
@@ -90,6 +91,16 @@ fn print_stored(name: &str, backlog: &Backlog, stored: &Stored) {
         stored.cores[1] * 100.0
     );
     stored.cost.print(backlog.reports);
+}
+
+/// Prints the share of the CPU time of all services that no tenant caused, from their start on.
+async fn print_unattributed(url: &str) {
+    let mut database = PgConnection::connect(url).await.expect("PostgreSQL");
+    let share = "SELECT 100 * shared / greatest(shared + caused, 1) FROM
+        (SELECT coalesce(sum(cpu_micros), 0)::float8 AS shared FROM shared_resource_uses) s,
+        (SELECT coalesce(sum(cpu_micros), 0)::float8 AS caused FROM resource_uses) u";
+    let share: f64 = sqlx::query_scalar(share).fetch_one(&mut database).await.expect("an answer");
+    println!("    no tenant caused {share:.0} % of the CPU time of the services");
 }
 
 /// Stores a backlog in the filled database while full-page images are compressed. Returns the bytes of WAL of a report.
