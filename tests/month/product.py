@@ -71,7 +71,7 @@ class Product:
         self.authorities.write_text("".join(authority.text("ca.pem") for authority in authorities))
 
     def begin(self):
-        """Installs by the first steps of docs/install.md, as they are written there."""
+        """Installs and starts by the first steps of docs/install.md, as they are written there."""
         statements, commands = read_first_start()
         self.start_servers()
         self.postgres.ask("CREATE DATABASE unslide", "postgres")
@@ -80,7 +80,8 @@ class Product:
         self.run("migrate", "--topics")
         for kind in dict.fromkeys(SERVICES.values()):
             self.run("config", "check", "--connect", "--service", kind, **self.settings(kind))
-        for command in commands.splitlines():
+        self.start()
+        for command in commands.strip().splitlines():
             self.run(*shlex.split(command)[1:])
 
     def make_kafka_users(self, login: security.Login):

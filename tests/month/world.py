@@ -33,7 +33,6 @@ class World:
     def begin(self):
         """Starts everything, and makes the tenants with a key each for everything and for apps."""
         self.product.begin()
-        self.product.start()
         for slug, apps in self.apps.items():
             self.product.run("tenant", "create", slug)
             tenant = self.tenants[slug] = Tenant(slug, self.product.api_url())
