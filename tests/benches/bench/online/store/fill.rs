@@ -139,8 +139,9 @@ impl Filled {
                 object_bytes
             }
         };
-        // Runs before this one have left their reports in a folder that is kept, and rows that they replaced.
+        // Runs before this one have left bodies in a folder that is kept, which an indexer would move, and rows that they replaced.
         let mut database = PgConnection::connect(&url).await.expect("PostgreSQL");
+        run(&mut database, "TRUNCATE report_bodies").await;
         run(&mut database, "VACUUM (ANALYZE)").await;
         run(&mut database, "CHECKPOINT").await;
         Filled { url, name, reports: u64::from(day * DAYS), object_bytes }
