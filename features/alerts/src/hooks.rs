@@ -24,7 +24,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_api::feature::hooks::{has_hex_signature, is_same_secret, parse_hook_id, read_hook_body};
+use unslide_api::feature::hooks::{
+    has_hex_signature, is_same_secret, parse_hook_id, read_hook_body, refuse_unsigned, take_hook_secret,
+};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{Secret, json};
@@ -45,12 +47,6 @@ pub fn hook_routes() -> Router<Api> {
 
 fn no_hook() -> Problem {
     Problem::new(Kind::NotFound, "there is no such alert rule with a secret of hooks")
-}
-
-fn not_signed() -> Problem {
-    let detail = "the signature or the token of the hook is missing or made with another secret: give the rule the secret of the \
-                  webhook in PagerDuty, or the header Authorization of the webhook in Opsgenie the word Bearer and the secret of the rule";
-    Problem::new(Kind::Unauthorized, detail)
 }
 
 async fn receive_hook(
@@ -76,13 +72,10 @@ async fn take_hook(
     tx.rollback();
     let body = read_hook_body(storage, &tenant, &parts, body, HOOK_BYTES_LIMIT).await?;
     let sealer = policy.sealer.as_ref().ok_or_else(no_hook)?;
-    let secret = sealer.open_hook(&tenant, rule, &hook.sealed_secret).map_err(|error| {
-        // The sender is a stranger still.
-        tracing::warn!(%tenant, %rule, %error, "the secret of the hooks of an alert rule cannot be opened");
-        not_signed()
-    })?;
+    let secret = sealer.open_hook(&tenant, rule, &hook.sealed_secret);
+    let secret = take_hook_secret(secret, &tenant, &format!("alert rule {rule}"))?;
     if !is_authentic(hook.channel, &parts.headers, &body, &secret) {
-        return Err(not_signed());
+        return Err(refuse_unsigned());
     }
     let wrong = |error: String| Problem::new(Kind::InvalidBody, error);
     let value =

@@ -14,7 +14,7 @@ use http::StatusCode;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use std::sync::Arc;
-use unslide_api::feature::hooks::{parse_hook_id, read_hook_body};
+use unslide_api::feature::hooks::{parse_hook_id, read_hook_body, refuse_unsigned, take_hook_secret};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
@@ -58,11 +58,9 @@ async fn receive_request(
     let body = read_hook_body(&storage, &tenant, &parts, body, REQUEST_BYTES_LIMIT).await?;
     let sealer = chat.sealer.as_ref().ok_or_else(no_app)?;
     let secret = sealer.open(&tenant, SecretKind::Signing, &row.sealed_signing_secret);
-    let secret =
-        secret.map_err(|error| Problem::new(Kind::Unauthorized, format!("signing_secret: {error}")))?;
+    let secret = take_hook_secret(secret, &tenant, "signing_secret of the Slack app")?;
     if !is_signed(&parts.headers, &body, &secret, storage.clock.now()) {
-        let detail = "the signature of the request is missing, too old, or not made with the signing secret of the Slack app";
-        return Err(Problem::new(Kind::Unauthorized, detail));
+        return Err(refuse_unsigned());
     }
     let actions = read_actions(&body, &row.team).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
     if actions.is_empty() {

@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 use ring::digest::{SHA256, digest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unslide_api::feature::hooks::{parse_hook_id, read_hook_body};
+use unslide_api::feature::hooks::{parse_hook_id, read_hook_body, refuse_unsigned, take_hook_secret};
 use unslide_api::feature::operation::{Kind, Path, Problem};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::{TenantId, json};
@@ -52,12 +52,6 @@ fn no_tracker() -> Problem {
     Problem::new(Kind::NotFound, "there is no such tracker")
 }
 
-fn not_signed() -> Problem {
-    let detail = "the signature of the hook is missing, too old, or made with another secret: give the webhook the secret that \
-                  the tracker was set with, or set the tracker again with the webhook's secret";
-    Problem::new(Kind::Unauthorized, detail)
-}
-
 async fn receive_hook(
     State(storage): State<Arc<Storage>>,
     Extension(tickets): TicketsExtension,
@@ -90,15 +84,11 @@ async fn take_hook(
     let sealer = tickets.sealer.as_ref().ok_or_else(no_tracker)?;
     let owner = TrackerSecretOwner { tenant: &tenant, tracker: &row.name };
     let secret = sealer.open(owner, SecretUse::Hook, &row.sealed_hook_secret);
-    let secret = secret.map_err(|error| {
-        // The sender is a stranger still: the page of the tracker says the same to its administrators.
-        tracing::warn!(%tenant, tracker = row.name, %error, "the secret of a tracker's hooks cannot be opened");
-        not_signed()
-    })?;
+    let secret = take_hook_secret(secret, &tenant, &format!("tracker {}", row.name))?;
     let now = storage.clock.now();
     let proof = HookProof { headers: &parts.headers, body: &body, secret: &secret, now };
     if !row.kind.protocol().is_signed(&proof) {
-        return Err(not_signed());
+        return Err(refuse_unsigned());
     }
     let wrong = |error| Problem::new(Kind::InvalidBody, format!("{error}; the hook has to send JSON"));
     let value = json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;

@@ -108,6 +108,8 @@ async fn a_signed_hook_of_pagerduty_acknowledges_the_firing_once() {
     // Forged, not signed, of another kind, and about another subject.
     assert_eq!(send(&world, &path, (pager, &signature(&body, "another-secret")), body.clone()).await, 401);
     assert_eq!(send(&world, &path, ("x-other", &signed), body.clone()).await, 401);
+    let unsigned = world.request(reqwest::Method::POST, &path, "").body(body.clone());
+    world.send(unsigned).await.expect_problem(401, "unsigned-hook");
     for other in [
         incident("incident.triggered", &format!("unslide-{rule}"), now),
         incident("incident.acknowledged", "someone-elses-key", now),

@@ -106,13 +106,20 @@ async fn a_request_that_is_not_from_slack_or_for_another_tenant_changes_nothing(
         shop.send_signed(path, secret, at, payload).await
     };
     let path = shop.request_path.as_str();
-    send(path, "another-secret-of-16", now, &press).await.expect_problem(401, "unauthorized");
-    send(path, SIGNING_SECRET, now - 400, &press).await.expect_problem(401, "unauthorized");
+    send(path, "another-secret-of-16", now, &press).await.expect_problem(401, "unsigned-hook");
+    send(path, SIGNING_SECRET, now - 400, &press).await.expect_problem(401, "unsigned-hook");
     send(&path.replace("acme", "umbrella"), SIGNING_SECRET, now, &press)
         .await
         .expect_problem(404, "not-found");
     send("/chat/slack/acme.x", SIGNING_SECRET, now, &press).await.expect_problem(404, "not-found");
     let mut other_team = press.clone();
+    // Without the key of the service it is a stranger's mistake, too.
+    let secret = shop.world.text("SELECT encode(sealed_signing_secret, 'hex') FROM slack_apps").await;
+    shop.world.execute("UPDATE slack_apps SET sealed_signing_secret = sealed_token").await;
+    let refused = send(path, SIGNING_SECRET, now, &press).await.expect_problem(401, "unsigned-hook");
+    assert!(refused.contains("made with another secret") && !refused.contains("seal"), "{refused}");
+    let restore = format!("UPDATE slack_apps SET sealed_signing_secret = decode('{secret}', 'hex')");
+    shop.world.execute(&restore).await;
     other_team["team"]["id"] = "T9".into();
     let refused = send(path, SIGNING_SECRET, now, &other_team).await.expect_problem(400, "invalid-body");
     assert!(refused.contains("workspace"), "{refused}");

@@ -44,7 +44,7 @@ async fn a_commit_on_the_default_branch_resolves_its_groups_once() {
         let merged = push(product, "main", "a3", &fixes, &now());
         shop.send_signed("another-secret-of-the-test", "f", "push", &merged)
             .await
-            .expect_problem(401, "unauthorized");
+            .expect_problem(401, "unsigned-hook");
         assert_eq!(status(&group).await, "open");
         shop.send_hook("m1", "push", &merged).await;
         let resolved = shop.read_group(&group).await;

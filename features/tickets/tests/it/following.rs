@@ -88,15 +88,15 @@ async fn a_hook_that_is_late_repeated_or_forged_changes_nothing() {
     let hook = shop.ticket_hook();
     shop.send_signed("another-secret-of-the-test", "f1", "issues", &hook)
         .await
-        .expect_problem(401, "unauthorized");
+        .expect_problem(401, "unsigned-hook");
     let post = |path: &str| shop.world.request(Method::POST, path, "");
     let unsigned = post(&shop.hook_path).header("x-github-event", "issues").body(hook.to_string());
-    shop.world.send(unsigned).await.expect_problem(401, "unauthorized");
+    shop.world.send(unsigned).await.expect_problem(401, "unsigned-hook");
     // Without the key of the service it is a stranger's mistake, too.
     let secret = shop.world.text("SELECT encode(sealed_hook_secret, 'hex') FROM trackers").await;
     shop.world.execute("UPDATE trackers SET sealed_hook_secret = sealed_token").await;
-    let refused = shop.send_hook("f2", "issues", &hook).await.expect_problem(401, "unauthorized");
-    assert!(refused.contains("give the webhook the secret") && !refused.contains("sealing"), "{refused}");
+    let refused = shop.send_hook("f2", "issues", &hook).await.expect_problem(401, "unsigned-hook");
+    assert!(refused.contains("made with another secret") && !refused.contains("sealing"), "{refused}");
     shop.world.execute(&format!("UPDATE trackers SET sealed_hook_secret = decode('{secret}', 'hex')")).await;
     let unknown = shop.hook_path.replace("acme.", "umbrella.");
     shop.world.send(post(&unknown).body("{}")).await.expect_problem(404, "not-found");

@@ -31,7 +31,7 @@ async fn follow_product(product: Product) -> Shop {
     // A forged hook is refused by each.
     shop.send_signed("another-secret-of-the-test", "f1", "issues", &shop.ticket_hook())
         .await
-        .expect_problem(401, "unauthorized");
+        .expect_problem(401, "unsigned-hook");
     assert_eq!(shop.tracker.count_creations(), 1);
     shop
 }

@@ -2,7 +2,8 @@
 
 use crate::feature::Storage;
 use crate::feature::intake::{Caller, Chunks, Reservation, assign_caller};
-use crate::feature::operation::Problem;
+use crate::feature::operation::{Kind, Problem};
+use crate::feature::sealing::SealError;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
@@ -51,6 +52,28 @@ pub async fn read_hook_body(
     let chunks = Chunks::new(&parts.headers, body, bytes_limit, capacity.limits.client_pace())?;
     let bytes = chunks.collect_body(&mut reserved).await?;
     Ok(HookBody { bytes, _reserved: reserved })
+}
+
+/// Returns the refusal of a hook whose signature or token is missing, too old or wrong: the same for every sender, who is a stranger.
+#[must_use]
+pub fn refuse_unsigned() -> Problem {
+    let detail = "the signature or the token of the hook is missing, too old, or made with another secret";
+    Problem::new(Kind::UnsignedHook, detail)
+}
+
+/// Returns the secret of a hook, as it was opened. `hook` names its setting in the log, if it was sealed with another key.
+///
+/// # Errors
+/// The same refusal as for a wrong signature: the sender is a stranger until the secret has proved otherwise.
+pub fn take_hook_secret(
+    opened: Result<Secret, SealError>,
+    tenant: &TenantId,
+    hook: &str,
+) -> Result<Secret, Problem> {
+    opened.map_err(|error| {
+        tracing::warn!(%tenant, hook, %error, "the secret of a hook cannot be opened");
+        refuse_unsigned()
+    })
 }
 
 /// Returns true if the hexadecimal digits are the HMAC-SHA256 of the bytes. It compares in constant time.

@@ -93,6 +93,11 @@ kinds! {
         "The request has no API key, or one that is unknown, expired or revoked.",
         "Send a valid key as `Authorization: Bearer unslide_…`. A tenant's administrator can create keys."
     ),
+    UnsignedHook = (
+        UNAUTHORIZED, "unsigned-hook", "The hook is not signed with its secret",
+        "A service called a hook without a signature or a token, with one that is too old, or with one that was made with another secret.",
+        "Give the service that calls the hook the secret that is set here, or set its secret here. A hook needs no API key."
+    ),
     InsufficientScope = (
         FORBIDDEN, "insufficient-scope", "The API key may not do this",
         "The key is valid, but lacks the scope that the operation needs, or is limited to another app.",

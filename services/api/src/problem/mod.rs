@@ -12,7 +12,7 @@ pub use documented::{documented, problems};
 pub use kind::Kind;
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Problem {
         let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if self.kind == Kind::Unauthorized {
+        if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"unslide\""));
         }
         if let Some(seconds) = self.retry_seconds() {
