@@ -2,7 +2,7 @@
 
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::operation::Problem;
-use unslide_api::feature::site::{choose_report, stored_body};
+use unslide_api::feature::site::{choose_report, group_link, stored_body};
 use unslide_model::TenantId;
 use unslide_report::markdown::{MarkdownDocument, flatten_text, quote_text, write_report};
 use unslide_report::text::source_lines::SourceLines;
@@ -25,11 +25,6 @@ pub fn ticket_title(group: &ListedGroup) -> String {
         None => title,
     };
     title.chars().take(TITLE_LIMIT).collect()
-}
-
-/// Returns the address of a group's page, if the address of the console is known.
-pub fn group_link(public_url: &str, group: &ListedGroup) -> Option<String> {
-    (!public_url.is_empty()).then(|| format!("{public_url}/console/groups/{}", group.id))
 }
 
 /// Returns the text of a group's ticket, with the report that represents it if it fits.
@@ -57,7 +52,7 @@ pub fn regression_text(public_url: &str, group: &ListedGroup, version: &str) -> 
         "{name} is back: version {version} has it again. {} so far.",
         count_reports(group)
     ));
-    if let Some(link) = group_link(public_url, group) {
+    if let Some(link) = group_link(public_url, group.id) {
         out.push_link("Open in Unslide", &link);
     }
     out.into_text().trim().to_owned()
@@ -83,7 +78,7 @@ fn count_reports(group: &ListedGroup) -> String {
 
 fn write_group(public_url: &str, group: &ListedGroup) -> String {
     let mut out = MarkdownDocument::default();
-    if let Some(link) = group_link(public_url, group) {
+    if let Some(link) = group_link(public_url, group.id) {
         out.push_link("Open in Unslide", &link);
     }
     out.push_paragraph(&format!("{}.", count_reports(group)));

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, S
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::fmt::Write;
 use time::OffsetDateTime;
+use unslide_api::feature::site::group_link;
 use unslide_report::Report;
 use unslide_report::text::threads::{FrameView, ThreadView};
 use unslide_report::text::view::build_view;
@@ -25,7 +26,7 @@ pub fn build_record(listed: &ReportRow, report: &Report<'_>, public_url: &str) -
     let link =
         |path: String| if public_url.is_empty() { String::new() } else { format!("{public_url}{path}") };
     let group = listed.group.map(|group| group.to_string()).unwrap_or_default();
-    let group_url = if group.is_empty() { String::new() } else { link(format!("/console/groups/{group}")) };
+    let group_url = listed.group.and_then(|group| group_link(public_url, group)).unwrap_or_default();
     let id = listed.report_id.to_string();
     // The same record twice has one id; a revision is another record.
     let record_id = format!("{id}/{}/{}", listed.variant, listed.revision);

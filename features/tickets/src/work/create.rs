@@ -4,10 +4,11 @@ use super::current::CurrentTicket;
 use super::failure::WorkFailure;
 use super::{Job, TicketWorker, WorkEnd};
 use crate::store;
-use crate::text::{group_link, orphan_text, ticket_text, ticket_title};
+use crate::text::{orphan_text, ticket_text, ticket_title};
 use crate::ticket::RemoteTicket;
 use crate::trackers::{TicketDraft, TicketSearch, TrackerFailure};
 use time::Duration;
+use unslide_api::feature::site::group_link;
 use unslide_store::groups::{GroupUpdate, update_group};
 
 /// Pages of tickets in which a marker is searched for.
@@ -24,7 +25,7 @@ impl TicketWorker {
             text: ticket_text(&self.symbolication, &self.tickets.public_url, job.tenant, &job.begun.group)
                 .await
                 .map_err(WorkFailure::Report)?,
-            link: group_link(&self.tickets.public_url, &job.begun.group),
+            link: group_link(&self.tickets.public_url, job.begun.group.id),
             marker: job.begun.ticket.marker,
             created_at: job.begun.ticket.created_at,
         };

@@ -28,7 +28,7 @@ pub use crate::operations::groups::get::{GroupFormatQuery, get_group};
 pub use crate::operations::groups::list::{GROWING, GROWING_DAYS, GroupQuery, count_groups, list_groups};
 pub use crate::operations::groups::reference::{GROUP_HOURS, find_named_group, load_group, resolve_group};
 pub use crate::operations::groups::representative::choose_report;
-pub use crate::operations::groups::{Author, comment, edit_comment, merge, split};
+pub use crate::operations::groups::{Author, comment, edit_comment, group_link, merge, split};
 pub use crate::operations::keys::create::create_key;
 pub use crate::operations::keys::list::list_keys;
 pub use crate::operations::keys::{CreatedKey, NewKeyBody, RevokeQuery, revoke_key};

@@ -1,6 +1,7 @@
 //! A group as Markdown: its statistics, and the report that represents it.
 
 use super::findings::{describe_only_device, describe_verdict, load_context};
+use super::group_link;
 use super::representative::choose_report;
 use crate::http::answers::{ReservedAnswer, reserve_bytes};
 use crate::operations::prelude::*;
@@ -48,7 +49,7 @@ pub async fn answer_group(
     let context = load_context(symbolication, &mut tx, found.group.id).await?;
     tx.rollback();
     let now = symbolication.storage.clock.now();
-    let link = page_link(symbolication, &format!("/console/groups/{}", found.group.id));
+    let link = group_link(&symbolication.public_url, found.group.id);
     let analyses = symbolication.analyses.clone();
     let spare = reserve_bytes(&symbolication.capacity.permits, access.tenant(), 0)?;
     let work = move || {

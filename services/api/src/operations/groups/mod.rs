@@ -68,6 +68,12 @@ fn respond_with_group<T: Serialize>(access: &Access<GroupsWrite>, group: T) -> R
     }
 }
 
+/// Returns the address of a group's page, if the address of the console is known.
+#[must_use]
+pub fn group_link(public_url: &str, group: GroupId) -> Option<String> {
+    (!public_url.is_empty()).then(|| format!("{public_url}/console/groups/{group}"))
+}
+
 /// Returns the problem for a group that does not exist.
 pub fn no_such_group() -> Problem {
     Problem::new(Kind::NotFound, "there is no such group")
