@@ -39,7 +39,7 @@ pub const FEATURES: &[Feature] = &[
     unslide_system_symbols::FEATURE,
     // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.
     unslide_testflight::FEATURE,
-    // Bugs in Slack. It has no part in the transactions of others.
+    // Bugs in Slack. It locks rows of its own only: accounts of people after the sessions that they end with.
     unslide_chat::FEATURE,
     // Tickets of groups in trackers. Its hook locks rows of its own only: those of tickets after their groups.
     unslide_tickets::FEATURE,

@@ -6,6 +6,7 @@ use crate::{GroupId, OwnerTx, RunId, TenantTx};
 use serde_json::Value;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId, SenderKeyId};
+use uuid::Uuid;
 
 /// Something that happened, with the transaction in which it did.
 pub enum StoreEvent<'t> {
@@ -23,6 +24,8 @@ pub enum StoreEvent<'t> {
     SymbolsPublished(&'t mut OwnerTx, &'t PublishedSymbols),
     /// A tenant's symbols of a debug id are deleted.
     SymbolsDeleted(&'t mut OwnerTx, &'t DebugId),
+    /// All sessions of the people of these keys are ended before their time: these people lost their rights, or signed out everywhere.
+    SessionsEnded(&'t mut TenantTx, &'t [Uuid]),
     /// A feature announces something to the others.
     Announced(&'t mut TenantTx, &'t [Announcement]),
 }
@@ -36,6 +39,7 @@ impl StoreEvent<'_> {
             | StoreEvent::GroupsMerged(tx, _)
             | StoreEvent::ReportsStored(tx, _)
             | StoreEvent::ReportDeleted(tx, ..)
+            | StoreEvent::SessionsEnded(tx, _)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }

@@ -8,6 +8,7 @@ use crate::watched_figures::FigureHook;
 use crate::{Result, TenantTx};
 use std::pin::Pin;
 
+use uuid::Uuid;
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
@@ -75,4 +76,15 @@ pub async fn announce_to_features(tx: &mut TenantTx, announcements: &[Announceme
         return Ok(());
     }
     send_event(StoreEvent::Announced(tx, announcements)).await
+}
+
+/// Tells features that all sessions of the people of these keys are ended before their time.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn report_ended_sessions(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    send_event(StoreEvent::SessionsEnded(tx, keys)).await
 }

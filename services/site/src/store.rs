@@ -9,7 +9,7 @@ use time::Duration;
 use unslide_store::keys::Principal;
 use unslide_store::sql::{JsonColumn, ScopesColumn, TenantColumn};
 use unslide_store::tenants::{QuotaLimits, TenantStanding};
-use unslide_store::{Result, Store, TenantTx, Uuid};
+use unslide_store::{Result, Store, TenantTx, Uuid, report_ended_sessions};
 
 /// How long a session lasts, unless its key ends before.
 pub const SESSION_LIFETIME: Duration = Duration::hours(12);
@@ -126,7 +126,7 @@ pub async fn end_session(tx: &mut TenantTx, hash: &[u8; 32]) -> Result<Option<St
     Ok(ended.fetch_optional(connection).await?.flatten())
 }
 
-/// Ends the sessions of keys of the transaction's tenant.
+/// Ends all sessions of keys of the transaction's tenant, and what features do by them.
 ///
 /// # Errors
 /// The database fails.
@@ -135,7 +135,7 @@ pub async fn end_sessions_of_keys(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()
     sqlx::query!("DELETE FROM console_sessions WHERE tenant = $1 AND key_id = ANY ($2)", tenant, keys)
         .execute(connection)
         .await?;
-    Ok(())
+    report_ended_sessions(tx, keys).await
 }
 
 /// A session at an identity provider that has ended, with those of a person who signed out of all.
@@ -149,7 +149,8 @@ pub struct EndedProviderSession<'s> {
     pub ends_unnamed: bool,
 }
 
-/// Ends sessions of the transaction's tenant, because their session at the identity provider has ended. Returns their number.
+/// Ends sessions of the transaction's tenant, because their session at the identity provider has ended. The end of all sessions also
+/// ends what features do by them. Returns the number of sessions.
 ///
 /// # Errors
 /// The database fails.
@@ -164,5 +165,9 @@ pub async fn end_provider_sessions(tx: &mut TenantTx, ended: &EndedProviderSessi
         ended.provider_session,
         ended.ends_unnamed
     );
-    Ok(done.execute(connection).await?.rows_affected())
+    let done = done.execute(connection).await?.rows_affected();
+    if ended.provider_session.is_none() {
+        report_ended_sessions(tx, ended.keys).await?;
+    }
+    Ok(done)
 }

@@ -15,15 +15,15 @@ pub use threads::{
 };
 
 use time::Duration;
-use unslide_store::StoreHook;
 use unslide_store::tables::OwnedTable;
+use unslide_store::{Result, StoreEvent, StoreHook};
 
 /// How long the thread of a group is followed after its first message.
 const THREADS_KEPT_FOR: Duration = Duration::days(400);
 /// How long pressed buttons are remembered: longer than Slack sends one again.
 const ACTIONS_KEPT_FOR: Duration = Duration::days(7);
 
-/// The tables of the feature.
+/// The tables of the feature, and its part in transactions that end the sessions of people.
 pub const CHAT_HOOK: StoreHook = StoreHook {
     tables: &[
         OwnedTable::new("slack_apps"),
@@ -32,5 +32,13 @@ pub const CHAT_HOOK: StoreHook = StoreHook {
         OwnedTable::kept_for("slack_people", Duration::ZERO),
         OwnedTable::kept_for("slack_links", Duration::ZERO),
     ],
+    on_event: Some(|event| Box::pin(write_for_event(event))),
     ..StoreHook::new(crate::NAME)
 };
+
+async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+    match event {
+        StoreEvent::SessionsEnded(tx, keys) => people::end_accounts(tx, keys).await,
+        _ => Ok(()),
+    }
+}

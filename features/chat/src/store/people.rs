@@ -4,7 +4,7 @@ use crate::ids::SlackAccountKeyId;
 use ring::digest::{SHA256, digest};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Scope;
-use unslide_store::{Result, TenantTx};
+use unslide_store::{Result, TenantTx, Uuid};
 
 /// How long a link to the console works.
 const LINK_LIFETIME: Duration = Duration::minutes(15);
@@ -129,5 +129,14 @@ pub async fn link_person(
     )
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// Ends the accounts of keys: their people connect them again, if they may still sign in.
+pub(super) async fn end_accounts(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("DELETE FROM slack_people WHERE tenant = $1 AND key_id = ANY ($2)", tenant, keys)
+        .execute(connection)
+        .await?;
     Ok(())
 }

@@ -4,8 +4,9 @@ use crate::played::Fault;
 use crate::shop::{SIGNING_SECRET, Shop, new_app, put};
 use serde_json::{Value, json};
 use unslide_model::{Clock, Scope, SystemClock};
+use unslide_site::{EndedProviderSession, end_provider_sessions, end_sessions_of_keys};
 use unslide_store::keys::NewApiKey;
-use unslide_world::{Browser, wait_until};
+use unslide_world::{Browser, tenant_id, wait_until};
 
 /// Returns the path of the newest link that a person was shown.
 async fn wait_for_link(shop: &Shop, count: usize) -> String {
@@ -18,7 +19,7 @@ async fn wait_for_link(shop: &Shop, count: usize) -> String {
 }
 
 /// Connects the person `U1` to the account of a key.
-async fn connect(shop: &Shop, key: &str, group: &str) {
+pub async fn connect(shop: &Shop, key: &str, group: &str) {
     let shown = shop.slack.with(|played| played.ephemeral.len());
     let at = format!("connect {shown}");
     shop.send(&Shop::press("U1", "ignore", group, &at)).await.expect_empty();
@@ -27,7 +28,7 @@ async fn connect(shop: &Shop, key: &str, group: &str) {
     assert!(done.status == 200 && done.text.contains("acts as"), "{}", done.text);
 }
 
-trait ExpectEmpty {
+pub trait ExpectEmpty {
     fn expect_empty(self);
 }
 
@@ -112,7 +113,6 @@ async fn a_request_that_is_not_from_slack_or_for_another_tenant_changes_nothing(
         .await
         .expect_problem(404, "not-found");
     send("/chat/slack/acme.x", SIGNING_SECRET, now, &press).await.expect_problem(404, "not-found");
-    let mut other_team = press.clone();
     // Without the key of the service it is a stranger's mistake, too.
     let secret = shop.world.text("SELECT encode(sealed_signing_secret, 'hex') FROM slack_apps").await;
     shop.world.execute("UPDATE slack_apps SET sealed_signing_secret = sealed_token").await;
@@ -120,6 +120,7 @@ async fn a_request_that_is_not_from_slack_or_for_another_tenant_changes_nothing(
     assert!(refused.contains("made with another secret") && !refused.contains("seal"), "{refused}");
     let restore = format!("UPDATE slack_apps SET sealed_signing_secret = decode('{secret}', 'hex')");
     shop.world.execute(&restore).await;
+    let mut other_team = press.clone();
     other_team["team"]["id"] = "T9".into();
     let refused = send(path, SIGNING_SECRET, now, &other_team).await.expect_problem(400, "invalid-body");
     assert!(refused.contains("workspace"), "{refused}");
@@ -170,6 +171,53 @@ async fn an_account_acts_within_its_app_and_as_long_as_its_key_is_in_force() {
     shop.send(&Shop::press("U1", "ignore", &group, "9")).await.expect_empty();
     wait_for_link(&shop, shown + 1).await;
     assert_eq!(shop.group_status(&group).await, "open");
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn an_account_ends_with_all_sessions_of_its_person_and_not_with_one() {
+    let shop = Shop::open().await;
+    let group = shop.crash(1, "1.0").await;
+    connect(&shop, &shop.key, &group).await;
+    let key = shop.world.text("SELECT key_id::text FROM slack_people").await.parse().unwrap();
+    let end = async |tenant: &str, provider_session: Option<&str>| {
+        let mut tx = shop.world.store.tenant(&tenant_id(tenant)).await.unwrap();
+        let ended = EndedProviderSession { keys: &[key], provider_session, ends_unnamed: true };
+        end_provider_sessions(&mut tx, &ended).await.unwrap();
+        tx.commit().await.unwrap();
+        shop.world.number("SELECT count(*) FROM slack_people").await
+    };
+    assert_eq!(end("acme", Some("a session at the provider")).await, 1);
+    shop.world.create_master_key("umbrella").await;
+    assert_eq!(end("umbrella", None).await, 1);
+    assert_eq!(end("acme", None).await, 0, "signed out everywhere");
+    // Without rights the sessions of a key end in the same way.
+    connect(&shop, &shop.key, &group).await;
+    let mut tx = shop.world.store.tenant(&tenant_id("acme")).await.unwrap();
+    end_sessions_of_keys(&mut tx, &[key]).await.unwrap();
+    tx.commit().await.unwrap();
+    let shown = shop.slack.with(|played| played.ephemeral.len());
+    shop.send(&Shop::press("U1", "ignore", &group, "9")).await.expect_empty();
+    wait_for_link(&shop, shown + 1).await;
+    assert_eq!(shop.group_status(&group).await, "open");
+    shop.world.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_presses_wait_than_the_limit() {
+    let shop = Shop::open().await;
+    let group = shop.crash(1, "1.0").await;
+    let waiting = format!(
+        "INSERT INTO slack_actions (tenant, id, slack_user, user_name, channel, action, group_id, received_at, due_at)
+         SELECT 'acme', sha256(n::text::bytea), 'U1', 'robin', 'C1', 'ignore', '{group}', now(), now() + interval '1 hour'
+         FROM generate_series(1, 1000) n"
+    );
+    shop.world.execute(&waiting).await;
+    let refused = shop.send(&Shop::press("U1", "ignore", &group, "7")).await;
+    assert!(refused.expect_problem(409, "limit-reached").contains("press it again later"));
+    assert_eq!(shop.world.number("SELECT count(*) FROM slack_actions").await, 1_000);
+    shop.world.execute("UPDATE slack_actions SET due_at = NULL").await;
+    shop.send(&Shop::press("U1", "ignore", &group, "7")).await.expect_empty();
     shop.world.stop().await;
 }
 
