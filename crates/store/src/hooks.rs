@@ -1,14 +1,15 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::events::{Announcement, StoreEvent};
+use crate::group_tickets::TicketHook;
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
 use crate::tables::OwnedTable;
 use crate::watched_figures::FigureHook;
 use crate::{Result, TenantTx};
 use std::pin::Pin;
-
 use uuid::Uuid;
+
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
@@ -27,6 +28,8 @@ pub struct StoreHook {
     pub session_events: Option<SessionEventsHook>,
     /// Measures apps.
     pub measures: Option<Measures>,
+    /// Makes the ticket of a group for another feature. At most one feature has it.
+    pub request_ticket: Option<TicketHook>,
 }
 
 impl StoreHook {
@@ -39,7 +42,14 @@ impl StoreHook {
     /// Makes a hook without functions and tables.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
-        StoreHook { feature, tables: &[], on_event: None, session_events: None, measures: None }
+        StoreHook {
+            feature,
+            tables: &[],
+            on_event: None,
+            session_events: None,
+            measures: None,
+            request_ticket: None,
+        }
     }
 }
 

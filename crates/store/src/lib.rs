@@ -13,6 +13,7 @@ pub mod cursor;
 mod database;
 mod events;
 pub mod gateway_events;
+pub mod group_tickets;
 pub mod groups;
 mod hooks;
 mod ids;

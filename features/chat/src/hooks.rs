@@ -114,7 +114,7 @@ fn read_actions(body: &[u8], team: &str) -> Result<Vec<NewSlackAction>, &'static
         })
     });
     // Opening a link is answered, and nothing is done.
-    Ok(read.filter(|pressed| pressed.action != "open").collect())
+    Ok(read.filter(|pressed| !["open", "open_ticket"].contains(&pressed.action.as_str())).collect())
 }
 
 #[cfg(test)]
@@ -143,7 +143,9 @@ mod tests {
         assert_eq!((one.len(), names), (1, ("U1", "robin", "ignore")));
         assert_eq!(read(&pressed("ignore", group, "7.1")).unwrap()[0].id, one[0].id, "sent again");
         assert_ne!(read(&pressed("ignore", group, "7.2")).unwrap()[0].id, one[0].id, "pressed again");
-        assert_eq!(read(&pressed("open", group, "7.1")).unwrap().len(), 0);
+        for link in ["open", "open_ticket"] {
+            assert_eq!(read(&pressed(link, group, "7.1")).unwrap().len(), 0);
+        }
         assert_eq!(read(&pressed("ignore", "SHOP-1'--", "7.1")).unwrap().len(), 0);
         assert!(read_actions(&form(&pressed("ignore", group, "7.1")), "T2").is_err());
         let mut nameless = pressed("ignore", group, "7.1");

@@ -1,12 +1,14 @@
 //! Tickets: a group's ticket in Jira, GitHub, GitLab or Linear, made once and followed in both directions.
 //!
 //! `trackers` has the products, one entry for each, `store` the statements, `work` the requests beside those of the api, `hooks` the
-//! route on which trackers tell of changes, `fixes` the commits that fix groups, `ticket` their common words, `text` the text of a ticket, `sealing` the
-//! encryption of tokens, `operations` the API, and `pages` the console. The package `commands` has the subcommands.
+//! route on which trackers tell of changes, `new_ticket` the requests for tickets, `fixes` the commits that fix groups, `ticket` their
+//! common words, `text` the text of a ticket, `sealing` the encryption of tokens, `operations` the API, and `pages` the console. The
+//! package `commands` has the subcommands.
 
 mod fix_version;
 mod fixes;
 mod hooks;
+mod new_ticket;
 mod operations;
 mod pages;
 mod sealing;
@@ -21,6 +23,7 @@ pub use settings::{Config, TicketApiSettings, TicketSettings};
 pub use ticket::TrackerKind;
 
 use axum::Extension;
+use new_ticket::answer_request;
 use sealing::TrackerSealer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +33,7 @@ use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, Outcome
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::{Scope, TenantId};
 use unslide_runtime::fairness::FairSemaphore;
+use unslide_store::StoreHook;
 use work::TicketWorker;
 
 /// The name of the feature.
@@ -83,8 +87,13 @@ impl Tickets {
 }
 
 /// The feature.
-pub const FEATURE: Feature =
-    Feature { hook: store::TICKETS_HOOK, ..Feature::new(NAME, |reader| feature(reader.read_whole())) };
+pub const FEATURE: Feature = Feature {
+    hook: StoreHook {
+        request_ticket: Some(|tx, request| Box::pin(answer_request(tx, request))),
+        ..store::TICKETS_HOOK
+    },
+    ..Feature::new(NAME, |reader| feature(reader.read_whole()))
+};
 
 /// Makes the feature with these settings.
 #[must_use]

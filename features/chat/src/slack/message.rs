@@ -1,9 +1,11 @@
 //! The messages about a group. Texts of crashes are plain text: Slack finds no mention, link or markup in them.
 
 use crate::ids::SlackMarkerId;
+use reqwest::Url;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_api::feature::site::group_link;
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::ListedGroup;
 
@@ -35,8 +37,28 @@ fn describe_state(group: &ListedGroup) -> String {
     assignee.map_or(state.clone(), |name| format!("{state}, assigned to {name}"))
 }
 
+/// The service behind the buttons of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct ButtonTargets<'t> {
+    /// The address of the console; empty if it is not known.
+    pub public_url: &'t str,
+    /// True if a feature makes tickets.
+    pub makes_tickets: bool,
+}
+
+/// Returns the address of a group's ticket, if Slack takes it for a button.
+fn ticket_address(group: &ListedGroup) -> Option<&str> {
+    let url = group.ticket_url.as_deref().filter(|url| !url.is_empty())?;
+    Url::parse(url).is_ok_and(|parsed| parsed.has_host()).then_some(url)
+}
+
 /// Builds the first message of a group's thread, as the arguments of `chat.postMessage` and `chat.update`.
-pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, public_url: &str) -> Value {
+pub fn build_parent(
+    group: &ListedGroup,
+    channel: &str,
+    marker: SlackMarkerId,
+    targets: ButtonTargets<'_>,
+) -> Value {
     let count =
         |number: i64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let mut facts = vec![group.shown_id()];
@@ -54,11 +76,17 @@ pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, p
         buttons.push(button("ignore", "Ignore"));
     }
     buttons.push(button("assign_me", "Assign to me"));
-    if !public_url.is_empty() {
-        let mut open = button("open", "Open");
-        open["url"] = format!("{public_url}/console/groups/{}", group.id).into();
-        buttons.push(open);
+    let link = |action: &str, word: &str, url: String| {
+        let mut open = button(action, word);
+        open["url"] = url.into();
+        open
+    };
+    match ticket_address(group) {
+        Some(url) => buttons.push(link("open_ticket", "Open the ticket", url.to_owned())),
+        None if targets.makes_tickets => buttons.push(button("make_ticket", "Make a ticket")),
+        None => {}
     }
+    buttons.extend(group_link(targets.public_url, group.id).map(|url| link("open", "Open", url)));
     json!({
         "channel": channel,
         "text": escape_slack(&format!("{}: {}", group.shown_id(), group.title)),

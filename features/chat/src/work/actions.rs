@@ -6,7 +6,9 @@ use crate::slack::{SlackBody, SlackCall, escape_slack};
 use crate::store::{self, SlackActionRow, SlackAppRow, SlackPerson};
 use serde_json::json;
 use unslide_api::entropy::write_token;
+use unslide_api::feature::site::group_link;
 use unslide_model::TenantId;
+use unslide_store::group_tickets::{TicketAnswer, TicketRequest, request_ticket};
 use unslide_store::groups::{GroupActor, GroupStatus, GroupUpdate, UpdateOutcome, update_group};
 use unslide_store::{Result, TenantTx};
 
@@ -20,6 +22,9 @@ impl SlackWorker {
             return Ok(false);
         };
         let answer = match store::find_person(&mut tx, &row.team, &pressed.slack_user).await? {
+            Some(person) if person.can_change && pressed.action == "make_ticket" => {
+                Some(self.ask_for_ticket(&mut tx, &person, &pressed).await?)
+            }
             Some(person) if person.can_change => act_as(&mut tx, &person, &pressed).await?,
             Some(person) => Some(format!(
                 "The account of {} may not change bugs: its key lacks the scope groups:write.",
@@ -32,6 +37,29 @@ impl SlackWorker {
             self.answer_person(tenant, row, &pressed, &text).await;
         }
         Ok(true)
+    }
+
+    /// Has the ticket of a group made as an account, in the transaction of the button. Returns the text for the person.
+    async fn ask_for_ticket(
+        &self,
+        tx: &mut TenantTx,
+        person: &SlackPerson,
+        pressed: &SlackActionRow,
+    ) -> Result<String> {
+        let key = person.key_id.to_string();
+        let actor = GroupActor { actor: &key, name: Some(&person.name) };
+        let request = TicketRequest { group: pressed.group, app: person.app.as_deref(), actor };
+        let text = match request_ticket(tx, request).await? {
+            Some(TicketAnswer::Requested(tracker)) => {
+                format!("The ticket is being made in {tracker}; its address will be on the page of the bug.")
+            }
+            Some(TicketAnswer::Exists(url)) => format!("The bug has a ticket: {url}"),
+            Some(TicketAnswer::Refused(reason)) => format!("No ticket is made: {reason}."),
+            None => return Ok("This button is not known any more.".to_owned()),
+        };
+        let page = group_link(&self.chat.public_url, pressed.group);
+        let page = page.map(|page| format!(" (<{page}|open the bug>)")).unwrap_or_default();
+        Ok(format!("{}{page}", escape_slack(&text)))
     }
 
     /// Makes a link to the console for a person without an account. Returns the text with it.

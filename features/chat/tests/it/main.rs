@@ -7,3 +7,4 @@ mod played;
 mod setting;
 mod shop;
 mod threads;
+mod ticket_button;

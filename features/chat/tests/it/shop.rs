@@ -47,7 +47,13 @@ pub fn settings(slack: &SlackServer) -> Config {
 pub async fn start_with(config: Config) -> World {
     let feature = unslide_chat::feature(config);
     assert_eq!(feature.settings.as_ref().unwrap().problems, []);
-    World::start(unslide_feature::for_api(&[feature, unslide_console::feature()]), |_| {}).await
+    let mut tickets = unslide_tickets::Config::default();
+    tickets.api.tickets.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    // No tracker is asked.
+    (tickets.api.tickets.networks, tickets.api.tickets.ports) = (vec!["127.0.0.0/8".to_owned()], vec![9]);
+    tickets.api.tickets.look_millis = 3_600_000;
+    let features = [feature, unslide_tickets::feature(tickets), unslide_console::feature()];
+    World::start(unslide_feature::for_api(&features), |_| {}).await
 }
 
 /// The body that sets the Slack app.

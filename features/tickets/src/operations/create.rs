@@ -1,8 +1,8 @@
 //! `POST /v1/groups/{id}/ticket`.
 
-use super::{GroupTicket, TICKET_UNITS, choose_tracker};
-use crate::store::{self, NewTicketRow};
-use crate::ticket::TicketState;
+use super::{GroupTicket, TICKET_UNITS};
+use crate::new_ticket::{TicketOutcome, ask_for_ticket};
+use crate::store;
 use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use unslide_api::feature::operation::{
 };
 use unslide_api::feature::site::{GroupsWrite, find_named_group};
 use unslide_model::GroupRef;
-use unslide_store::groups::{GroupActor, GroupUpdate, UpdateOutcome, update_group};
+use unslide_store::group_tickets::TicketRequest;
+use unslide_store::groups::GroupActor;
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, Conflict, GroupMerged, RateLimited);
@@ -21,7 +22,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTicket {
-    /// The name of the tracker. It may be absent if the tenant has one.
+    /// The name of the tracker. It may be absent if the tenant has one, or one whose rule is for the app of the group.
     #[serde(default)]
     #[schema(max_length = 40, example = "main")]
     pub tracker: Option<String>,
@@ -48,31 +49,21 @@ pub async fn create_ticket(
         .charge_reports(TICKET_UNITS)?;
     let mut tx = storage.tenant(access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, access.only_app()).await?;
-    let trackers = store::list_trackers(&mut tx).await?;
-    let tracker = choose_tracker(trackers, new.tracker.as_deref())?;
     let asked_by = access.principal.key_id.to_string();
-    // Locks the group: no person links it to another ticket before this one is recorded.
     let actor = GroupActor { actor: &asked_by, name: None };
-    if let UpdateOutcome::Merged(into) =
-        update_group(&mut tx, group.id, None, actor, &GroupUpdate::default()).await?
-    {
-        return Err(Problem::new(Kind::GroupMerged, format!("the group is merged into {into}")));
-    }
-    let group = find_named_group(&mut tx, &GroupRef::Id(group.id.uuid()), access.only_app()).await?;
-    if let Some(url) = &group.ticket_url {
-        return Err(Problem::new(Kind::Conflict, format!("the group has the ticket {url}")));
-    }
-    // Also one of a group that is merged into it.
-    let known = store::get_ticket(&mut tx, group.id).await?.filter(|known| known.group != group.id);
-    if let Some(url) = known.as_ref().and_then(|known| known.url.as_ref()) {
-        return Err(Problem::new(Kind::Conflict, format!("the group has the ticket {url}")));
-    }
-    if store::keep_tracker(&mut tx, &tracker.name).await?.is_none() {
-        return Err(Problem::new(Kind::Conflict, "the tracker was removed at this moment: try again"));
-    }
-    if known.is_none_or(|known| known.state != TicketState::Creating) {
-        let row = NewTicketRow { group: group.id, tracker: &tracker.name, asked_by: &asked_by };
-        store::add_ticket(&mut tx, row).await?;
+    let request = TicketRequest { group: group.id, app: access.only_app(), actor };
+    let refused = match ask_for_ticket(&mut tx, request, new.tracker.as_deref()).await? {
+        TicketOutcome::Requested(_) => None,
+        TicketOutcome::Exists(url) => Some((Kind::Conflict, format!("the group has the ticket {url}"))),
+        TicketOutcome::NoGroup => Some((Kind::NotFound, "there is no such group".to_owned())),
+        TicketOutcome::Merged(into) => Some((Kind::GroupMerged, format!("the group is merged into {into}"))),
+        TicketOutcome::NoTracker(error) => Some((Kind::InvalidBody, error.to_string())),
+        TicketOutcome::TrackerRemoved => {
+            Some((Kind::Conflict, "the tracker was removed at this moment: try again".to_owned()))
+        }
+    };
+    if let Some((kind, detail)) = refused {
+        return Err(Problem::new(kind, detail));
     }
     let ticket = store::get_ticket(&mut tx, group.id).await?;
     tx.commit().await?;

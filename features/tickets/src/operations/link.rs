@@ -1,7 +1,8 @@
 //! `PUT /v1/groups/{id}/ticket`.
 
-use super::{GroupTicket, choose_tracker};
+use super::GroupTicket;
 use crate::TicketsExtension;
+use crate::new_ticket::choose_tracker;
 use crate::store::{self, NewTicketRow};
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -22,7 +23,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkedTicket {
-    /// The name of the tracker. It may be absent if the tenant has one.
+    /// The name of the tracker. It may be absent if the tenant has one, or one whose rule is for the app of the group.
     #[serde(default)]
     #[schema(max_length = 40, example = "main")]
     pub tracker: Option<String>,
@@ -52,7 +53,9 @@ pub async fn link_ticket(
     }
     let mut tx = storage.tenant(access.tenant()).await?;
     let group = find_named_group(&mut tx, &id, access.only_app()).await?;
-    let tracker = choose_tracker(store::list_trackers(&mut tx).await?, new.tracker.as_deref())?;
+    let trackers = store::list_trackers(&mut tx).await?;
+    let tracker = choose_tracker(trackers, new.tracker.as_deref(), &group.app)
+        .map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))?;
     let account = tickets.open_account(access.tenant(), &tracker);
     let account = account.map_err(|error| Problem::new(Kind::InvalidBody, error))?;
     let named = tracker.kind.protocol().parse_named(&account, &new.ticket);

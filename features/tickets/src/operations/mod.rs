@@ -15,7 +15,6 @@ use crate::ticket::{TicketState, TrackerKind};
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_api::feature::Api;
-use unslide_api::feature::operation::{Kind, Problem};
 use unslide_model::TenantId;
 use unslide_store::GroupId;
 use utoipa::ToSchema;
@@ -172,23 +171,4 @@ impl From<StoredTicket> for ShownTicket {
             problem: ticket.problem,
         }
     }
-}
-
-/// Returns the tracker of a name, or the only one if there is no name.
-///
-/// # Errors
-/// [`Kind::InvalidBody`] if there is none, or several without a name.
-fn choose_tracker(trackers: Vec<TrackerRow>, name: Option<&str>) -> Result<TrackerRow, Problem> {
-    let wrong = |detail: String| Problem::new(Kind::InvalidBody, detail);
-    let names: Vec<&str> = trackers.iter().map(|row| row.name.as_str()).collect();
-    let detail = match name {
-        _ if names.is_empty() => {
-            "tracker: the tenant has none; an administrator sets one with PUT /v1/trackers".to_owned()
-        }
-        Some(name) => format!("tracker: there is no {name:?}; the tenant has {}", names.join(", ")),
-        None => format!("tracker: name one of {}", names.join(", ")),
-    };
-    let is_only = trackers.len() == 1;
-    let chosen = trackers.into_iter().find(|row| name.map_or(is_only, |name| name == row.name));
-    chosen.ok_or_else(|| wrong(detail))
 }
