@@ -54,7 +54,7 @@ enum AlertsCommand {
         #[arg(long, value_name = "ID", value_parser = parse_entry_id)]
         rule: Option<String>,
     },
-    /// List the times in which figures were bad, the newest first
+    /// List the times in which figures were bad or events waited for a person, the newest first
     Firings(ListArguments),
     /// Acknowledge a firing, so that the second receiver does not get it
     Acknowledge {
@@ -180,7 +180,7 @@ async fn list_firings(arguments: &ListArguments) -> Outcome {
         path: "/v1/alert-firings",
         query: Vec::new(),
         limit: arguments.limit,
-        head: &["ID", "BEGAN", "RULE", "STATE", "FIGURE"],
+        head: &["ID", "BEGAN", "RULE", "STATE", "FIGURE OR EVENT"],
         row: |firing| {
             [
                 item_text(firing, "id"),
@@ -190,7 +190,7 @@ async fn list_firings(arguments: &ListArguments) -> Outcome {
                 item_text(firing, "headline"),
             ]
         },
-        empty: "no figure was bad",
+        empty: "no rule has fired",
     };
     listing.print_items(&Client::new(&arguments.server)?, arguments.json).await
 }
@@ -199,8 +199,9 @@ async fn list_firings(arguments: &ListArguments) -> Outcome {
 fn describe_firing(firing: &Value) -> String {
     let by = item_text(firing, "acknowledged_by");
     match (firing["ended_at"].is_string(), by.as_str()) {
-        (true, _) => "good again".to_owned(),
-        (false, "") => "bad".to_owned(),
+        (true, "") => "over".to_owned(),
+        (true, by) => format!("over, acknowledged by {by}"),
+        (false, "") => "open".to_owned(),
         (false, by) => format!("acknowledged by {by}"),
     }
 }

@@ -163,8 +163,9 @@ fn print_slack(slack: &Value, as_json: bool) -> Outcome {
     say!("workspace    {team}");
     say!("channel      {channel}");
     say!("request URL  {request_url}");
-    say!("posted       a new bug with {} reports", slack["reports"]);
-    for (label, member) in [("app", "app"), ("problem", "problem")] {
+    let noun = if slack["reports"] == 1 { "report" } else { "reports" };
+    say!("posted       a new bug with {} {noun}", slack["reports"]);
+    for (label, member) in [("app", "app"), ("problem", "problem"), ("waits until", "waits_until")] {
         if let Some(text) = slack[member].as_str() {
             say!("{label:<12} {text}");
         }

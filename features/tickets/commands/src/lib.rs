@@ -299,10 +299,13 @@ fn print_tracker(tracker: &Value) {
     say!("project      {project}");
     say!("hooks go to  {hook_url}");
     if let Some(reports) = tracker["rule_reports"].as_i64() {
-        say!("rule         a new group with {reports} reports");
+        let noun = if reports == 1 { "report" } else { "reports" };
+        say!("rule         a new group with {reports} {noun}");
     }
-    if let Some(problem) = tracker["problem"].as_str() {
-        say!("problem      {problem}");
+    for (label, member) in [("problem", "problem"), ("waits until", "waits_until")] {
+        if let Some(text) = tracker[member].as_str() {
+            say!("{label:<12} {text}");
+        }
     }
 }
 
