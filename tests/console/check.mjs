@@ -2,6 +2,7 @@
 // Usage: node check.mjs BASE_URL API_KEY [FOLDER]     with a folder, writes screenshots into it instead
 import { chromium } from "playwright-core";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -83,7 +84,8 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "system-symbols": "/console/system-symbols", uploaders: "/console/uploaders", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", tenants: "/console/tenants?sort=full", search: "/console/search?q=example", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
+    keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", trackers: "/console/trackers", chat: "/console/chat", owners: "/console/owners", "own-keys": "/console/own-keys",
+    testflight: "/console/testflight", "public-keys": "/console/public-keys", costs: "/console/costs", "person-erasures": "/console/person-erasures", tenants: "/console/tenants?sort=full", search: "/console/search?q=example", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
     report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };
   for (const [name, candidates] of Object.entries(lists)) {
@@ -94,6 +96,7 @@ async function pages(page) {
     }
     if (!paths[name]) throw new Error(`the data has no ${name}`);
   }
+  for (const form of ["ticket", "send"]) paths[`group-${form}`] = `${paths.group.split("?")[0]}/${form}`;
   // The newest capture is compared with the one before it.
   await page.goto(`${base}/console/captures`);
   await page.goto(base + await page.locator("tr[data-row] a.open").first().getAttribute("href"));
@@ -388,6 +391,10 @@ async function work(page) {
   await page.getByRole("button", { name: "Create rule" }).click();
   await page.getByText("https://hooks.example.com/…").waitFor();
   await audit(page, "alerts with a rule");
+  const before = page.viewportSize();
+  await auditedOpen(page, "alerts with a rule");
+  await page.setViewportSize(before);
+  await page.reload();
   await page.getByText("Change…").first().click();
   await page.getByRole("button", { name: "Mute for 24 h" }).click();
   await page.getByText("muted for 24 h").waitFor();
@@ -495,6 +502,48 @@ async function alertRule(page) {
   await audit(page, "alerts with a message");
   await change("Delete new bugs");
   await page.getByText("There are no rules yet").waitFor();
+}
+
+// The pages of the links in a message, which people open without a session: a new bug is sent to a receiver that this check plays.
+async function messageLinks(page) {
+  const received = new Promise((done) => {
+    const server = createServer((request, answer) => {
+      let body = "";
+      request.on("data", (part) => { body += part; });
+      request.on("end", () => {
+        answer.end();
+        const message = JSON.parse(body);
+        if (message.events[0].firing) { server.close(); done(message); }
+      });
+    }).listen(Number(process.env.UNSLIDE_RECEIVER_PORT), "127.0.0.1");
+  });
+  await page.goto(`${base}/console/alerts`);
+  await page.getByLabel("Name", { exact: true }).first().waitFor();
+  const form = page.locator("form[action='/console/alerts']");
+  await form.locator("[name=name]").fill("escalated");
+  await form.locator("[name=condition]").selectOption("new_group");
+  await form.locator("[name=channel]").selectOption("webhook");
+  await form.locator("[name=address]").fill(`http://127.0.0.1:${process.env.UNSLIDE_RECEIVER_PORT}/`);
+  await form.getByText("When", { exact: true }).click();
+  await form.locator("[name=escalation]").selectOption({ label: "that of new bugs" });
+  await form.locator("[name=escalation_minutes]").fill("60");
+  await submit(page, "Create rule");
+  const report = { report: { id: "00000000-0000-4000-8000-0000000000aa" }, system: { CFBundleIdentifier: APP, CFBundleShortVersionString: "1.3" },
+    crash: { error: { type: "nsexception", reason: "It is new.", nsexception: { name: "NewBugException" } }, threads: [] } };
+  const sent = await fetch(`${base}/v1/reports`, { method: "POST", headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(report) });
+  if (sent.status !== 202) throw new Error(`the report is answered with ${sent.status}`);
+  const message = await received;
+  const { context, page: stranger } = await opened({});
+  for (const [name, link, button] of [["acknowledge", message.events[0].firing.acknowledge_link, "Acknowledge"], ["mute", message.mute_link, "Mute for 24 h"]]) {
+    await stranger.goto(base + new URL(link).pathname);
+    await audited(stranger, name);
+    await submit(stranger, button);
+    await audited(stranger, `${name}, done`);
+  }
+  await context.close();
+  const row = page.locator("tr[data-row]").filter({ has: page.getByRole("button", { name: "Delete escalated", includeHidden: true }) });
+  await row.getByText("Change…").click();
+  await submit(page, "Delete escalated");
 }
 
 // From a report to the next newer one of its group, and how a frame got its answer.
@@ -642,6 +691,15 @@ async function audited(page, name) {
   }
 }
 
+// Pages whose forms are opened, too.
+const OPENED = ["group", "alerts", "trackers", "chat", "owners", "own-keys", "keys", "settings"];
+
+// Opens every form of the page that is folded, in all widths and both colour schemes.
+async function auditedOpen(page, name) {
+  await page.evaluate(() => { for (const one of document.querySelectorAll("main details")) one.open = true; });
+  await audited(page, `${name} with its forms open`);
+}
+
 async function everyPage() {
   const { context, page } = await opened({ viewport: { width: WIDTHS[0], height: 900 } });
   await page.goto(`${base}/console/sign-in`);
@@ -654,6 +712,7 @@ async function everyPage() {
     const answer = await page.goto(base + path);
     if (answer.status() !== 200) fail(`${path} answers ${answer.status()}`);
     await audited(page, name);
+    if (OPENED.includes(name)) await auditedOpen(page, name);
   }
   await context.close();
   return paths;
@@ -676,6 +735,7 @@ async function check() {
   await preview(page);
   await keysOfTenant(page);
   await uploading(page);
+  await messageLinks(page);
   await alertRule(page);
   await reportsOfGroup(page);
   await large(page);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_embedded::free_port;
 use unslide_model::{Clock, SystemClock};
 use unslide_testkit::reports::{ARM64, Frame, Image, Json, Report, Style, Thread, sampled_hang};
 use unslide_tests::EVENTUAL_TIMEOUT;
@@ -26,9 +27,15 @@ fn tools() -> PathBuf {
     cache.unwrap_or_else(|| base().unwrap_or_else(home).join("unslide")).join("tools/console")
 }
 
-async fn with_reports() -> Installation {
+/// Starts an installation with reports, whose alerts reach a receiver at a port that the check has.
+async fn with_reports(receiver_port: &str) -> Installation {
     let (app, next) = (App::from_fixture("app"), App::from_fixture("app-next"));
-    let mut installation = Installation::start().await;
+    let mut installation = Installation::start_with(&[
+        ("UNSLIDE_API__PUBLIC_URL", "https://crashes.example.com"),
+        ("UNSLIDE_API__ALERTS__NETWORKS", "127.0.0.0/8"),
+        ("UNSLIDE_API__ALERTS__PORTS", receiver_port),
+    ])
+    .await;
     let scopes = "symbols:write,symbols:read,reports:write,reports:read,groups:write,tenant:admin,operator";
     let output = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", scopes]);
     installation.key =
@@ -138,21 +145,29 @@ fn hostile() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_finds_nothing_wrong_with_the_console() {
-    let installation = with_reports().await;
+    let port = free_port().expect("a port").to_string();
+    let installation = with_reports(&port).await;
     // `make screens` looks at the same pages.
     let screens = std::env::var_os("UNSLIDE_SCREENS");
     if screens.is_none() {
         // First, because the check changes the groups.
         let data = ["com.example.shop", "1.2.3", CUSTOMER].map(OsString::from);
-        assert!(runs_well("flows.mjs", &installation, data).await, "a question takes too long to answer");
+        assert!(
+            runs_well("flows.mjs", &installation, &port, data).await,
+            "a question takes too long to answer"
+        );
     }
-    assert!(runs_well("check.mjs", &installation, screens).await, "the console is not as it should be");
+    assert!(
+        runs_well("check.mjs", &installation, &port, screens).await,
+        "the console is not as it should be"
+    );
 }
 
 /// Runs a script in the browser, which prints what is wrong and what was measured.
 async fn runs_well(
     script: &str,
     installation: &Installation,
+    receiver_port: &str,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> bool {
     // Modules are looked for beside the script.
@@ -161,6 +176,7 @@ async fn runs_well(
     std::fs::copy(source, tools.join(script)).expect("scripts/setup test has made the folder");
     let mut command = Command::new("node");
     command.arg(script).arg(&installation.url).arg(&installation.key).current_dir(&tools).args(arguments);
+    command.env("UNSLIDE_RECEIVER_PORT", receiver_port);
     let status = tokio::task::spawn_blocking(move || command.status()).await.expect("the script");
     status.expect("node").success()
 }
