@@ -692,7 +692,7 @@ async function audited(page, name) {
 }
 
 // Pages whose forms are opened, too.
-const OPENED = ["group", "alerts", "trackers", "chat", "owners", "own-keys", "keys", "settings"];
+const OPENED = ["group", "alerts", "trackers", "chat", "owners", "own-keys", "keys", "settings", "uploaders", "public-keys"];
 
 // Opens every form of the page that is folded, in all widths and both colour schemes.
 async function auditedOpen(page, name) {
