@@ -14,6 +14,7 @@ pub mod site;
 pub mod sources;
 pub mod tenant_turns;
 pub mod upload;
+pub mod webhook_signature;
 
 pub use crate::http::time_limit::lift_time_bound;
 pub use crate::limits::capacity::Capacity;
