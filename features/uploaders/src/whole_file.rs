@@ -17,7 +17,7 @@ const MAX_NAME_BYTES: usize = 255;
 
 /// What a client reads that sends a file which answers no report.
 pub const UNUSED_KINDS: &str = "no report is answered by files of this kind, so it is not stored. Send the dSYMs of Apple \
-    platforms here, and the source maps of React Native with sentry-cli";
+    platforms here, and the source maps of React Native with sentry-cli or datadog-ci";
 
 /// The sender of files, as the upload path needs it.
 #[derive(Clone)]

@@ -2,6 +2,8 @@
 //!
 //! The client ends with 0 after every failure but a 403, so a bad key is a 403, and nothing else is one.
 
+mod source_map;
+
 use crate::sign_in::sign_in;
 use crate::whole_file::{FileSender, UNUSED_KINDS, acquire_upload_permit, storable_name};
 use axum::Json;
@@ -14,6 +16,7 @@ use axum::routing::post;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::json;
+use source_map::{SOURCE_MAP_EVENT, SOURCE_MAP_PART, SourceMapFacts};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
@@ -47,6 +50,8 @@ pub fn datadog_routes() -> OpenApiRouter<Api> {
 struct UploadEvent {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(flatten)]
+    map: SourceMapFacts,
 }
 
 async fn receive_request(State(keys): State<Arc<Keys>>, request: Request) -> Response {
@@ -84,7 +89,7 @@ async fn receive_upload(keys: &Arc<Keys>, parts: &RequestParts, body: Body) -> R
 }
 
 async fn receive_form(storage: &Storage, sender: &FileSender, mut form: Parts) -> Result<(), Problem> {
-    let (mut event, mut has_archive, mut number) = (None, false, 0);
+    let (mut event, mut has_file, mut number) = (None::<UploadEvent>, false, 0);
     while let Some(field) = form.next().await? {
         number += 1;
         if number > MAX_PARTS {
@@ -96,15 +101,28 @@ async fn receive_form(storage: &Storage, sender: &FileSender, mut form: Parts) -
                 sender
                     .send_file(storage, Some("dSYMs.zip"), stream_field(field, Kind::InvalidUpload))
                     .await?;
-                has_archive = true;
+                has_file = true;
+            }
+            // It comes after the event that describes it.
+            Some(SOURCE_MAP_PART) if is_source_map(event.as_ref()) => {
+                let facts = event.as_ref().map(|event| event.map.clone()).unwrap_or_default();
+                let archive = facts.plan_archive(sender.app.as_deref())?;
+                let name = archive.name.clone();
+                let pieces = archive.into_stream(stream_field(field, Kind::InvalidUpload));
+                sender.send_file(storage, Some(&name), pieces).await?;
+                has_file = true;
             }
             Some(EVENT_PART) => event = Some(read_event(field).await?),
             _ => pass_over(field, Kind::InvalidUpload).await?,
         }
     }
     let event = event.ok_or_else(|| Problem::new(Kind::InvalidUpload, "the form has no part event"))?;
-    match (event.kind.as_str(), has_archive) {
+    match (event.kind.as_str(), has_file) {
         (_, true) => Ok(()),
+        (SOURCE_MAP_EVENT, false) => {
+            let detail = format!("the form has no part {SOURCE_MAP_PART} after the event");
+            Err(Problem::new(Kind::InvalidUpload, detail))
+        }
         (DSYM_EVENT, false) => {
             Err(Problem::new(Kind::InvalidUpload, format!("the form has no part {ARCHIVE_PART}")))
         }
@@ -112,6 +130,10 @@ async fn receive_form(storage: &Storage, sender: &FileSender, mut form: Parts) -
             Err(Problem::new(Kind::UnsupportedFormat, format!("{}: {UNUSED_KINDS}", storable_name(other))))
         }
     }
+}
+
+fn is_source_map(event: Option<&UploadEvent>) -> bool {
+    event.is_some_and(|event| event.kind == SOURCE_MAP_EVENT)
 }
 
 async fn read_event(field: multer::Field<'static>) -> Result<UploadEvent, Problem> {

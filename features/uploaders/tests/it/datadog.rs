@@ -1,6 +1,7 @@
 //! The requests of datadog-ci.
 
-use crate::world::{Part, SCOPES, UploadWorld, fixture, form_request};
+use crate::source_maps::{APP_ID, OWN_ID, SOURCE_MAP};
+use crate::world::{APP, Part, SCOPES, UploadWorld, fixture, form_request};
 use serde_json::json;
 use std::io::{Cursor, Write};
 use unslide_world::Answer;
@@ -62,5 +63,36 @@ async fn only_a_bad_key_is_a_403_and_unused_kinds_are_accepted() {
     let answer = send(&world, &key, &wrong).await;
     assert_eq!(answer.status, 413);
     assert!(answer.parse_json()["errors"][0].as_str().unwrap().contains("An upload is"), "{}", answer.text);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_map_of_react_native_is_found_by_its_version_and_its_debug_id() {
+    let mut world = UploadWorld::start().await;
+    world.start_builder();
+    let key = world.create_key("acme", &SCOPES).await;
+    let event = json!({"type": "react_native_sourcemap", "service": APP, "version": "1.2", "build_number": "7",
+        "bundle_name": "main.jsbundle", "platform": "ios", "debug_id": OWN_ID, "cli_version": "5.25.0"});
+    let event = event.to_string();
+    let parts = [
+        Part::file("event", "event", event.as_bytes()),
+        Part::file("source_map", "source_map", SOURCE_MAP.as_bytes()),
+        Part::file("repository", "repository", b"{}"),
+    ];
+    assert_eq!(send(&world, &key, &parts).await.expect_status(202), json!({}));
+    for id in [OWN_ID, APP_ID] {
+        world.until_ready(&key, id).await;
+    }
+    // One that no report could find is an error that the client prints.
+    let lost =
+        json!({"type": "react_native_sourcemap", "service": APP, "bundle_name": "main.jsbundle"}).to_string();
+    let parts = [
+        Part::file("event", "event", lost.as_bytes()),
+        Part::file("source_map", "source_map", SOURCE_MAP.as_bytes()),
+    ];
+    let answer = send(&world, &key, &parts).await;
+    assert_eq!(answer.status, 413);
+    assert!(answer.text.contains("without a debug id"), "{}", answer.text);
+    assert_eq!(send(&world, &key, &parts[..1]).await.status, 400);
     world.stop().await;
 }

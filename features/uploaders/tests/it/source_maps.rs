@@ -8,9 +8,9 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 /// The debug id that the build gave to the bundle, and the one of version 1.2, build 7, of the app.
-const OWN_ID: &str = "1b5c7a6e-0000-4000-8000-000000000001";
-const APP_ID: &str = "7e86e071-f8d1-5305-a545-46470a6ba4e7";
-const SOURCE_MAP: &str =
+pub const OWN_ID: &str = "1b5c7a6e-0000-4000-8000-000000000001";
+pub const APP_ID: &str = "7e86e071-f8d1-5305-a545-46470a6ba4e7";
+pub const SOURCE_MAP: &str =
     r#"{"version":3,"sources":["a.js"],"sourcesContent":["f()"],"names":["f"],"mappings":"AAAAA"}"#;
 
 /// An archive as sentry-cli writes it: a head of eight bytes, and offsets that count from its begin.
