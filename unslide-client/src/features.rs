@@ -40,6 +40,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_owners_commands::FEATURE,
     // Crashes that testers send with TestFlight.
     unslide_testflight_commands::FEATURE,
+    // The audit log as it grows.
+    unslide_audit_export_commands::FEATURE,
     // Bugs in Slack.
     unslide_chat_commands::FEATURE,
     // Tickets of groups in trackers.

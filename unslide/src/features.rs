@@ -39,6 +39,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_system_symbols::FEATURE,
     // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.
     unslide_testflight::FEATURE,
+    // The audit log, sent to servers of a tenant as it grows. It has no part in the transactions of others.
+    unslide_audit_export::FEATURE,
     // Bugs in Slack. It locks rows of its own only: accounts of people after the sessions that they end with.
     unslide_chat::FEATURE,
     // Tickets of groups in trackers. Its hook locks rows of its own only: those of tickets after their groups.

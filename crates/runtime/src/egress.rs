@@ -10,6 +10,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use unslide_model::Secret;
 
 /// The port of HTTPS, which is always allowed.
@@ -112,9 +113,48 @@ pub fn check_url(address: &Secret, receivers: &AllowedReceivers, section: &str) 
         wrong.push(not_allowed(host, section));
     }
     if !receivers.allow_port(port) {
-        wrong.push(format!("port {port} is not allowed. The operator can allow it with {section}.ports."));
+        wrong.push(port_not_allowed(port, section));
     }
     if wrong.is_empty() { Ok(url) } else { Err(wrong.join(" Besides, ")) }
+}
+
+/// Checks that a connection with TLS may go to a host and a port, as far as that is known before the name is looked up. `section` is as in
+/// [`check_url`].
+///
+/// # Errors
+/// Returns what is wrong with them, for the tenant, without the name of a field.
+pub fn check_host(host: &str, port: u16, receivers: &AllowedReceivers, section: &str) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    if host.parse::<IpAddr>().is_ok_and(|literal| !receivers.allow_address(literal)) {
+        wrong.push(not_allowed(host, section));
+    }
+    if !receivers.allow_port(port) {
+        wrong.push(port_not_allowed(port, section));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join(" Besides, ")) }
+}
+
+/// Connects to a host for TLS. Every address is checked after the name is looked up. `section` is as in [`check_url`].
+///
+/// # Errors
+/// The host or the port is not allowed, has no address, or does not answer. No error is for the tenant.
+pub async fn connect_host(
+    host: &str,
+    port: u16,
+    receivers: &AllowedReceivers,
+    section: &str,
+) -> std::io::Result<TcpStream> {
+    check_host(host, port, receivers, section).map_err(std::io::Error::other)?;
+    let found = tokio::net::lookup_host((host, port)).await?;
+    let allowed: Vec<SocketAddr> = found.filter(|address| receivers.allow_address(address.ip())).collect();
+    if allowed.is_empty() {
+        return Err(std::io::Error::other(not_allowed(host, section)));
+    }
+    TcpStream::connect(allowed.as_slice()).await
+}
+
+fn port_not_allowed(port: u16, section: &str) -> String {
+    format!("port {port} is not allowed. The operator can allow it with {section}.ports.")
 }
 
 fn is_allowed(receivers: &AllowedReceivers, address: IpAddr, is_plain: bool) -> bool {
@@ -286,6 +326,27 @@ mod tests {
             assert_eq!(check_url(&Secret::new(address), networks, "api.hooks").is_ok(), fine, "{address}");
         }
         let both = check_url(&Secret::new("http://127.0.0.1:8080/hook"), &none, "api.hooks").unwrap_err();
+        assert!(both.contains("api.hooks.networks") && both.contains("api.hooks.ports"), "{both}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_goes_to_allowed_hosts_only() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[port]).unwrap();
+        let no_port = AllowedReceivers::from_networks(&["127.0.0.0/8".to_owned()], &[]).unwrap();
+        let no_network = AllowedReceivers::from_networks(&[], &[port]).unwrap();
+        for (is_reached, host, receivers) in [
+            (true, "127.0.0.1", &own),
+            (true, "localhost", &own),
+            (false, "127.0.0.1", &no_port),
+            (false, "127.0.0.1", &no_network),
+            (false, "localhost", &no_network),
+        ] {
+            let connected = connect_host(host, port, receivers, "api.hooks").await;
+            assert_eq!(connected.is_ok(), is_reached, "{host}: {connected:?}");
+        }
+        let both = check_host("10.0.0.1", 25, &AllowedReceivers::default(), "api.hooks").unwrap_err();
         assert!(both.contains("api.hooks.networks") && both.contains("api.hooks.ports"), "{both}");
     }
 }

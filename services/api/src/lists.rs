@@ -148,7 +148,7 @@ static LIST_TABLES: [ListTable; 10] = [
         path: "/v1/audit-log",
         name: "audit-log",
         has_pages: true,
-        columns: "id at actor name action subject detail",
+        columns: "id at actor name action subject detail position",
     },
 ];
 

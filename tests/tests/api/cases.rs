@@ -182,6 +182,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         let set = world.request(Method::PUT, "/v1/trackers", key).body(tracker.to_string());
         world.send(set).await.expect_status(200);
     }
+    let mut receiver = json!({"name": "siem", "kind": "syslog", "address": "siem.invalid:6514"});
+    for name in ["probed", "doomed"] {
+        receiver["name"] = name.into();
+        let set = world.request(Method::PUT, "/v1/audit-log/receivers", key).body(receiver.to_string());
+        world.send(set).await.expect_status(200);
+    }
+    receiver["name"] = "siem".into();
+    let log = world.get("/v1/audit-log?limit=1", key).await.expect_status(200);
+    let entries_after = format!("/v1/audit-log/entries?after={}", log["items"][0]["id"].as_str().unwrap());
     let slack = json!({"bot_token": "xoxb-1", "signing_secret": "0123456789abcdef0123456789abcdef", "channel": "C1", "team": "T1",
                        "force": true});
     let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());
@@ -467,6 +476,21 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "remove_testflight",
             Case::new("/v1/testflight", Foreign::Own(|body| assert!(body["key"].is_null()))),
         ),
+        ("list_audit_entries", Case::new(entries_after, Foreign::NotFound)),
+        (
+            "list_audit_receivers",
+            Case::new(
+                "/v1/audit-log/receivers",
+                Foreign::Own(|body| assert!(!body.to_string().contains("doomed"))),
+            ),
+        ),
+        (
+            "set_audit_receiver",
+            Case::new("/v1/audit-log/receivers", Foreign::Own(|body| assert_eq!(body["name"], "siem")))
+                .body(receiver),
+        ),
+        ("test_audit_receiver", Case::new("/v1/audit-log/receivers/probed/test", Foreign::NotFound)),
+        ("remove_audit_receiver", Case::new("/v1/audit-log/receivers/doomed", Foreign::NotFound)),
         ("get_slack", Case::new("/v1/chat/slack", Foreign::Own(|body| assert!(body["slack"].is_null())))),
         (
             "set_slack",

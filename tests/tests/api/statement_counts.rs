@@ -288,6 +288,14 @@ impl Subject {
                     world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
                 path = format!("/v1/names-keys/{}", made["id"].as_str().unwrap());
             }
+            "remove_audit_receiver" => {
+                let mut receiver = self.cases["set_audit_receiver"].body.clone().unwrap();
+                receiver["name"] = "removed".into();
+                let set =
+                    world.request(Method::PUT, "/v1/audit-log/receivers", key).body(receiver.to_string());
+                world.send(set).await.expect_status(200);
+                path = "/v1/audit-log/receivers/removed".to_owned();
+            }
             "remove_slack" => {
                 let slack = self.cases["set_slack"].body.clone().unwrap();
                 let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());

@@ -38,6 +38,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),
         unslide_testflight::feature(testflight_config()),
+        unslide_audit_export::feature(audit_export_config()),
         unslide_chat::feature(chat_config()),
         unslide_tickets::feature(tickets_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
@@ -51,6 +52,14 @@ fn testflight_config() -> unslide_testflight::Config {
     let mut config = unslide_testflight::Config::default();
     config.api.testflight.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config.api.testflight.apple_url = "https://apple.invalid".to_owned();
+    config
+}
+
+/// Receivers of audit logs that are kept, and get nothing while a test runs.
+fn audit_export_config() -> unslide_audit_export::Config {
+    let mut config = unslide_audit_export::Config::default();
+    config.api.audit_export.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    config.api.audit_export.look_millis = 3_600_000;
     config
 }
 

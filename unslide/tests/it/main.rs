@@ -3,6 +3,7 @@
 
 mod api;
 mod commands;
+mod following;
 mod offline;
 mod output;
 mod profiles;

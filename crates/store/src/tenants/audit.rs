@@ -1,4 +1,4 @@
-//! Who did what. Entries are only ever added.
+//! Who did what. Entries are only ever added. The database numbers them as their transactions commit.
 
 use crate::{OwnerTx, Result, Uuid};
 use serde::Serialize;
@@ -26,6 +26,10 @@ pub struct AuditEntry {
     pub subject: String,
     /// Details of the action, without personal data.
     pub detail: serde_json::Value,
+    /// Place of the entry in the log, without gaps: a higher one was committed later. Entries of earlier versions have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub position: Option<i64>,
 }
 
 /// Adds an entry, in the transaction that does the action.
@@ -91,7 +95,7 @@ pub async fn list_entries(
     let (at, id) = after.unzip();
     Ok(sqlx::query_as!(
         AuditEntry,
-        r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail
+        r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail, l.position
          FROM audit_log l LEFT JOIN keys k ON k.tenant = l.tenant AND k.id::text = l.actor
          WHERE l.tenant = $1 AND ($2::timestamptz IS NULL OR (l.at, l.id) < ($2, $3::uuid))
          ORDER BY l.at DESC, l.id DESC LIMIT $4"#,
@@ -101,5 +105,45 @@ pub async fn list_entries(
         i64::from(limit)
     )
     .fetch_all(connection)
+    .await?)
+}
+
+/// Lists the entries of the transaction's owner in the order in which they were committed, from the one after a place on.
+pub async fn list_entries_after(tx: &mut OwnerTx, position: i64, limit: u32) -> Result<Vec<AuditEntry>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        AuditEntry,
+        r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail, l.position
+         FROM audit_log l LEFT JOIN keys k ON k.tenant = l.tenant AND k.id::text = l.actor
+         WHERE l.tenant = $1 AND l.position > $2
+         ORDER BY l.position LIMIT $3"#,
+        tenant,
+        position,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Returns the place of an entry of the transaction's owner: 0 for one that has none, and None if there is no such entry.
+pub async fn find_position(tx: &mut OwnerTx, id: Uuid) -> Result<Option<i64>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT coalesce(position, 0) AS "position!" FROM audit_log WHERE tenant = $1 AND id = $2"#,
+        tenant,
+        id
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// Returns the place of the last entry of the transaction's owner: 0 if none has one.
+pub async fn last_position(tx: &mut OwnerTx) -> Result<i64> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT coalesce(max(position), 0) AS "position!" FROM audit_log WHERE tenant = $1"#,
+        tenant
+    )
+    .fetch_one(connection)
     .await?)
 }

@@ -112,7 +112,8 @@ impl ClientError {
     }
 
     /// Returns true if the same request may succeed a little later.
-    fn may_pass(&self) -> bool {
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
         match self {
             // A server without TLS will have none later, and a certificate does not change by itself.
             ClientError::Unreachable { source, .. } => !cause::is_tls_failure(source),

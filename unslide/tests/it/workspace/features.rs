@@ -57,6 +57,8 @@ const WORDS: [(&str, &str); 63] = [
     ("system-symbols", "unslide_system_symbols"),
     ("testflight", "unslide_testflight"),
     ("testflight", "testflight_"),
+    ("audit-export", "unslide_audit_export"),
+    ("audit-export", "audit_receivers"),
     ("chat", "unslide_chat"),
     ("chat", "slack_threads"),
     ("tickets", "unslide_tickets"),

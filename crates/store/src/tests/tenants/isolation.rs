@@ -115,6 +115,8 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
                            next_look_at, changed_at)
      VALUES ('acme', 'main', md5('tracker')::uuid, 'github', '', '', '{}', '', '', now(), now(), now());
+     INSERT INTO audit_receivers (tenant, name, kind, shown_address, sealed_target, position, changed_at, next_send_at)
+     VALUES ('acme', 'siem', 'syslog', 'siem.example.com:6514', '', 0, now(), now());
      INSERT INTO slack_apps (tenant, id, team, channel, sealed_token, sealed_signing_secret, reports, since, next_look_at, changed_at)
      VALUES ('acme', md5('slack')::uuid, 'T1', 'C1', '', '', 1, now(), now(), now());
      INSERT INTO slack_threads (tenant, group_id, channel, marker, created_at, asked_at)
@@ -328,6 +330,9 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_resource_use_sums", "operators see what each tenant used: slugs and amounts"),
     ("unslide_add_resource_uses", "a process records what it used for all tenants: slugs and amounts"),
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_audit_receivers_due", "the api sends the audit logs of all tenants: slugs only"),
+    ("unslide_audit_receivers_oldest", "the api measures the age of unsent entries: one time"),
+    ("unslide_number_audit_entry", "the trigger numbers entries, which the service cannot change"),
     ("unslide_slack_due", "the api posts the groups of all tenants to Slack: slugs only"),
     ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
