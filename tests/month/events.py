@@ -13,7 +13,8 @@ from releases import bad_release, first_releases, fixed_release, late_dsyms, upl
 
 # Their windows are longer than a day of the month, which is a minute, so that they go on once they have begun.
 LATE = {f"Unslide{name}{days}" for name in ("ReportsAreLate", "ReportsAreStoredLate") for days in ("", "ForDays")}
-LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail", "UnslideObjectsRefused"}
+LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail", "UnslideObjectsRefused",
+                  "UnslideMaintenanceFails"}
 STARTS = {"UnslideNotReady", "UnslideDoesNotAnswer", "UnslideServiceMissing", "UnslideDependencyAway"}
 AWAY = {"UnslideDependencyAway"}
 
