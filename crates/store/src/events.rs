@@ -1,5 +1,6 @@
 //! Events: what happened in a transaction of the store. Features act on it in the same transaction.
 
+use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
 use crate::{GroupId, OwnerTx, RunId, TenantTx};
@@ -26,6 +27,8 @@ pub enum StoreEvent<'t> {
     SymbolsDeleted(&'t mut OwnerTx, &'t DebugId),
     /// All sessions of the people of these keys are ended before their time: these people lost their rights, or signed out everywhere.
     SessionsEnded(&'t mut TenantTx, &'t [Uuid]),
+    /// A feature asks for the ticket of a group. The feature that makes tickets writes its answer.
+    TicketRequested(&'t mut TenantTx, &'t TicketRequest<'t>, &'t mut Option<TicketAnswer>),
     /// A feature announces something to the others.
     Announced(&'t mut TenantTx, &'t [Announcement]),
 }
@@ -40,6 +43,7 @@ impl StoreEvent<'_> {
             | StoreEvent::ReportsStored(tx, _)
             | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::SessionsEnded(tx, _)
+            | StoreEvent::TicketRequested(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }

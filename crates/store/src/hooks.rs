@@ -1,7 +1,7 @@
 //! Hooks: functions of features that run in transactions of the store.
 
 use crate::events::{Announcement, StoreEvent};
-use crate::group_tickets::TicketHook;
+use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
 use crate::tables::OwnedTable;
@@ -28,8 +28,6 @@ pub struct StoreHook {
     pub session_events: Option<SessionEventsHook>,
     /// Measures apps.
     pub measures: Option<Measures>,
-    /// Makes the ticket of a group for another feature. At most one feature has it.
-    pub request_ticket: Option<TicketHook>,
 }
 
 impl StoreHook {
@@ -42,14 +40,7 @@ impl StoreHook {
     /// Makes a hook without functions and tables.
     #[must_use]
     pub const fn new(feature: &'static str) -> StoreHook {
-        StoreHook {
-            feature,
-            tables: &[],
-            on_event: None,
-            session_events: None,
-            measures: None,
-            request_ticket: None,
-        }
+        StoreHook { feature, tables: &[], on_event: None, session_events: None, measures: None }
     }
 }
 
@@ -97,4 +88,14 @@ pub async fn report_ended_sessions(tx: &mut TenantTx, keys: &[Uuid]) -> Result<(
         return Ok(());
     }
     send_event(StoreEvent::SessionsEnded(tx, keys)).await
+}
+
+/// Asks the feature that makes tickets for one, in the transaction of the caller. Returns `None` if no feature makes tickets.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn request_ticket(tx: &mut TenantTx, request: TicketRequest<'_>) -> Result<Option<TicketAnswer>> {
+    let mut answer = None;
+    send_event(StoreEvent::TicketRequested(tx, &request, &mut answer)).await?;
+    Ok(answer)
 }

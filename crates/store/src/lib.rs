@@ -38,7 +38,9 @@ pub use database::{
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{Announcement, MemoryException, StoreEvent, StoredReport, StoredReports};
-pub use hooks::{HookFuture, Measures, StoreHook, announce_to_features, report_ended_sessions};
+pub use hooks::{
+    HookFuture, Measures, StoreHook, announce_to_features, report_ended_sessions, request_ticket,
+};
 pub use ids::{GroupActivityId, GroupId, GroupViewId, JobId, ReprocessId, RunId, SegmentId, UploadId};
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{deltas, partitions, retention};

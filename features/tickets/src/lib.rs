@@ -33,7 +33,7 @@ use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, Outcome
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::{Scope, TenantId};
 use unslide_runtime::fairness::FairSemaphore;
-use unslide_store::StoreHook;
+use unslide_store::{StoreEvent, StoreHook};
 use work::TicketWorker;
 
 /// The name of the feature.
@@ -88,12 +88,19 @@ impl Tickets {
 
 /// The feature.
 pub const FEATURE: Feature = Feature {
-    hook: StoreHook {
-        request_ticket: Some(|tx, request| Box::pin(answer_request(tx, request))),
-        ..store::TICKETS_HOOK
-    },
+    hook: StoreHook { on_event: Some(|event| Box::pin(act_on_event(event))), ..store::TICKETS_HOOK },
     ..Feature::new(NAME, |reader| feature(reader.read_whole()))
 };
+
+async fn act_on_event(event: &mut StoreEvent<'_>) -> unslide_store::Result<()> {
+    match event {
+        StoreEvent::TicketRequested(tx, request, answer) => {
+            **answer = Some(answer_request(tx, request).await?);
+            Ok(())
+        }
+        event => store::write_for_event(event).await,
+    }
+}
 
 /// Makes the feature with these settings.
 #[must_use]

@@ -81,7 +81,7 @@ pub fn choose_tracker(
 /// Has the ticket of a group made, unless there is one or it is being made.
 pub async fn ask_for_ticket(
     tx: &mut TenantTx,
-    request: TicketRequest<'_>,
+    request: &TicketRequest<'_>,
     tracker: Option<&str>,
 ) -> Result<TicketOutcome> {
     // Locks the group: no person links it to another ticket before this one is recorded.
@@ -116,8 +116,8 @@ pub async fn ask_for_ticket(
     Ok(TicketOutcome::Requested(tracker))
 }
 
-/// Has a ticket made for another feature. See [`unslide_store::StoreHook::request_ticket`].
-pub async fn answer_request(tx: &mut TenantTx, request: TicketRequest<'_>) -> Result<TicketAnswer> {
+/// Has a ticket made for another feature.
+pub async fn answer_request(tx: &mut TenantTx, request: &TicketRequest<'_>) -> Result<TicketAnswer> {
     Ok(ask_for_ticket(tx, request, None).await?.into_answer())
 }
 

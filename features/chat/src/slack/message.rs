@@ -37,15 +37,6 @@ fn describe_state(group: &ListedGroup) -> String {
     assignee.map_or(state.clone(), |name| format!("{state}, assigned to {name}"))
 }
 
-/// The service behind the buttons of a message.
-#[derive(Clone, Copy, Debug)]
-pub struct ButtonTargets<'t> {
-    /// The address of the console; empty if it is not known.
-    pub public_url: &'t str,
-    /// True if a feature makes tickets.
-    pub makes_tickets: bool,
-}
-
 /// Returns the address of a group's ticket, if Slack takes it for a button.
 fn ticket_address(group: &ListedGroup) -> Option<&str> {
     let url = group.ticket_url.as_deref().filter(|url| !url.is_empty())?;
@@ -53,12 +44,7 @@ fn ticket_address(group: &ListedGroup) -> Option<&str> {
 }
 
 /// Builds the first message of a group's thread, as the arguments of `chat.postMessage` and `chat.update`.
-pub fn build_parent(
-    group: &ListedGroup,
-    channel: &str,
-    marker: SlackMarkerId,
-    targets: ButtonTargets<'_>,
-) -> Value {
+pub fn build_parent(group: &ListedGroup, channel: &str, marker: SlackMarkerId, public_url: &str) -> Value {
     let count =
         |number: i64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let mut facts = vec![group.shown_id()];
@@ -81,12 +67,11 @@ pub fn build_parent(
         open["url"] = url.into();
         open
     };
-    match ticket_address(group) {
-        Some(url) => buttons.push(link("open_ticket", "Open the ticket", url.to_owned())),
-        None if targets.makes_tickets => buttons.push(button("make_ticket", "Make a ticket")),
-        None => {}
-    }
-    buttons.extend(group_link(targets.public_url, group.id).map(|url| link("open", "Open", url)));
+    buttons.push(match ticket_address(group) {
+        Some(url) => link("open_ticket", "Open the ticket", url.to_owned()),
+        None => button("make_ticket", "Make a ticket"),
+    });
+    buttons.extend(group_link(public_url, group.id).map(|url| link("open", "Open", url)));
     json!({
         "channel": channel,
         "text": escape_slack(&format!("{}: {}", group.shown_id(), group.title)),

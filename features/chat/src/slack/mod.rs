@@ -6,7 +6,7 @@
 mod message;
 mod signature;
 
-pub use message::{ButtonTargets, MARKER_EVENT, REPLY_EVENT, build_parent, build_reply, escape_slack};
+pub use message::{MARKER_EVENT, REPLY_EVENT, build_parent, build_reply, escape_slack};
 pub use signature::is_signed;
 
 use crate::settings::CHAT_SECTION;

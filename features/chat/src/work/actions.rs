@@ -8,9 +8,9 @@ use serde_json::json;
 use unslide_api::entropy::write_token;
 use unslide_api::feature::site::group_link;
 use unslide_model::TenantId;
-use unslide_store::group_tickets::{TicketAnswer, TicketRequest, request_ticket};
+use unslide_store::group_tickets::{TicketAnswer, TicketRequest};
 use unslide_store::groups::{GroupActor, GroupStatus, GroupUpdate, UpdateOutcome, update_group};
-use unslide_store::{Result, TenantTx};
+use unslide_store::{Result, TenantTx, request_ticket};
 
 impl SlackWorker {
     /// Acts on the button that has waited longest. Returns false if none waits. The act and its end are one transaction, so it is done
@@ -55,7 +55,7 @@ impl SlackWorker {
             }
             Some(TicketAnswer::Exists(url)) => format!("The bug has a ticket: {url}"),
             Some(TicketAnswer::Refused(reason)) => format!("No ticket is made: {reason}."),
-            None => return Ok("This button is not known any more.".to_owned()),
+            None => return Ok("This service makes no tickets.".to_owned()),
         };
         let page = group_link(&self.chat.public_url, pressed.group);
         let page = page.map(|page| format!(" (<{page}|open the bug>)")).unwrap_or_default();

@@ -2,8 +2,7 @@
 
 use super::{SlackWorker, ThreadFailure};
 use crate::slack::{
-    ButtonTargets, MARKER_EVENT, REPLY_EVENT, SlackAccount, SlackBody, SlackCall, SlackFailure, build_parent,
-    build_reply,
+    MARKER_EVENT, REPLY_EVENT, SlackAccount, SlackBody, SlackCall, SlackFailure, build_parent, build_reply,
 };
 use crate::store::{self, SlackAppRow, SlackThread, ThreadEnd};
 use serde_json::Value;
@@ -11,7 +10,6 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_model::TenantId;
 use unslide_store::TenantTx;
-use unslide_store::group_tickets::makes_tickets;
 use unslide_store::groups::follow_redirects;
 use unslide_store::queries::groups::{ListedGroup, find_group};
 
@@ -93,10 +91,6 @@ impl SlackWorker {
         Ok(found)
     }
 
-    fn button_targets(&self) -> ButtonTargets<'_> {
-        ButtonTargets { public_url: &self.chat.public_url, makes_tickets: makes_tickets(&self.store) }
-    }
-
     async fn save_going_on(&self, tenant: &TenantId, thread: &SlackThread) -> Result<(), ThreadFailure> {
         let mut tx = self.store.tenant(tenant).await?;
         let is_ours = store::save_thread(&mut tx, thread, ThreadEnd::GoOn).await?;
@@ -112,7 +106,7 @@ impl SlackWorker {
         thread: &mut SlackThread,
         group: &ListedGroup,
     ) -> Result<(), ThreadFailure> {
-        let mut body = build_parent(group, &thread.channel, thread.marker, self.button_targets());
+        let mut body = build_parent(group, &thread.channel, thread.marker, &self.chat.public_url);
         body["ts"] = thread.ts.clone().into();
         match self.send(account, &SlackCall { method: "chat.update", body: SlackBody::Json(body) }).await {
             Ok(_) => {
@@ -154,7 +148,7 @@ impl SlackWorker {
             None => {
                 thread.sent_at = Some(self.store.now());
                 self.save_going_on(tenant, thread).await?;
-                let body = build_parent(group, &thread.channel, thread.marker, self.button_targets());
+                let body = build_parent(group, &thread.channel, thread.marker, &self.chat.public_url);
                 let call = SlackCall { method: "chat.postMessage", body: SlackBody::Json(body) };
                 let answer = self.send(account, &call).await.inspect_err(|failure| {
                     if failure.is_refusal() {

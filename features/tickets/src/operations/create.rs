@@ -52,7 +52,7 @@ pub async fn create_ticket(
     let asked_by = access.principal.key_id.to_string();
     let actor = GroupActor { actor: &asked_by, name: None };
     let request = TicketRequest { group: group.id, app: access.only_app(), actor };
-    let refused = match ask_for_ticket(&mut tx, request, new.tracker.as_deref()).await? {
+    let refused = match ask_for_ticket(&mut tx, &request, new.tracker.as_deref()).await? {
         TicketOutcome::Requested(_) => None,
         TicketOutcome::Exists(url) => Some((Kind::Conflict, format!("the group has the ticket {url}"))),
         TicketOutcome::NoGroup => Some((Kind::NotFound, "there is no such group".to_owned())),

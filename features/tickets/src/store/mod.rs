@@ -30,12 +30,8 @@ const DELIVERIES_KEPT_FOR: Duration = Duration::days(30);
 /// How long commits are remembered that have resolved groups.
 const FIXES_KEPT_FOR: Duration = Duration::days(400);
 
-/// The tables of the feature, and its part in transactions that bring groups back or delete them.
-pub const TICKETS_HOOK: StoreHook = StoreHook {
-    tables: OWNED_TABLES,
-    on_event: Some(|event| Box::pin(write_for_event(event))),
-    ..StoreHook::new(crate::NAME)
-};
+/// The tables of the feature.
+pub const TICKETS_HOOK: StoreHook = StoreHook::with_tables(crate::NAME, OWNED_TABLES);
 
 /// In the order of locks: a transaction locks groups first, in the order of their ids, then a tracker, then tickets before the requests
 /// about them, then deliveries and fixes.
@@ -47,7 +43,8 @@ const OWNED_TABLES: &[OwnedTable] = &[
     OwnedTable::kept_for("ticket_fixes", FIXES_KEPT_FOR),
 ];
 
-async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
+/// Reopens the tickets of groups that come back, and hands over those of groups that are deleted.
+pub async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     match event {
         StoreEvent::GroupsChanged(tx, changed) => request_reopen(tx, changed).await,
         StoreEvent::GroupsDeleted(tx, ids) => tickets::hand_over(tx, ids).await,
