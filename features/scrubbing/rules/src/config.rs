@@ -1,0 +1,168 @@
+//! Rules as a tenant writes them.
+
+use serde::{Deserialize, Serialize};
+
+/// Largest number of ready patterns, of own patterns, and of names of keys.
+pub const RULES_LIMIT: usize = 50;
+/// Largest size of an own pattern.
+pub const OWN_PATTERN_BYTES: usize = 500;
+
+/// Replacement of a text that a rule takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubAction {
+    /// The name of the rule.
+    Mask,
+    /// The name of the rule, and a hash that only the tenant's salt gives: equal texts stay equal.
+    Hash,
+    /// Nothing.
+    Drop,
+}
+
+/// A pattern that the service knows. Their order is that in which they are applied: a coordinate with a sign may look like a phone number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadyPattern {
+    /// An e-mail address.
+    Email,
+    /// The name of a user in the path of a home folder.
+    UserPath,
+    /// A latitude with a longitude, or one of them after its word.
+    Coordinates,
+    /// An account number with right check digits.
+    Iban,
+    /// A card number with its right check digit.
+    Card,
+    /// An address of IPv4 or IPv6.
+    Ip,
+    /// A phone number with the code of its country, or of the North American form.
+    Phone,
+    /// A key of an API, a JSON Web Token, or the value after a word such as `password`.
+    Token,
+}
+
+impl ReadyPattern {
+    /// All patterns.
+    pub const ALL: [ReadyPattern; 8] = [
+        ReadyPattern::Email,
+        ReadyPattern::UserPath,
+        ReadyPattern::Coordinates,
+        ReadyPattern::Iban,
+        ReadyPattern::Card,
+        ReadyPattern::Ip,
+        ReadyPattern::Phone,
+        ReadyPattern::Token,
+    ];
+
+    /// Returns the word of the pattern in marks and counts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ReadyPattern::Email => "email",
+            ReadyPattern::Phone => "phone",
+            ReadyPattern::Iban => "iban",
+            ReadyPattern::Card => "card",
+            ReadyPattern::Ip => "ip",
+            ReadyPattern::Token => "token",
+            ReadyPattern::UserPath => "user_path",
+            ReadyPattern::Coordinates => "coordinates",
+        }
+    }
+}
+
+/// A ready pattern and its action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadyRule {
+    /// The pattern.
+    pub pattern: ReadyPattern,
+    /// The replacement.
+    pub action: ScrubAction,
+}
+
+/// A pattern of the tenant and its action.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnRule {
+    /// Its word in marks and counts: 1 to 32 of `a-z`, `0-9` and `_`.
+    pub name: String,
+    /// A regular expression without look-around and back-references. It applies to each line of a text.
+    pub pattern: String,
+    /// The replacement.
+    pub action: ScrubAction,
+}
+
+/// An own key of the app whose value is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRule {
+    /// The key, in any depth of the own keys.
+    pub key: String,
+    /// The replacement of its value. `drop` takes the key, too.
+    pub action: ScrubAction,
+}
+
+/// The only own keys of the app that stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepOnlyRule {
+    /// The keys at the top of the own keys.
+    pub keys: Vec<String>,
+    /// The replacement of the values of all others.
+    pub action: ScrubAction,
+}
+
+/// All rules of an app.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScrubConfig {
+    /// Ready patterns.
+    pub ready: Vec<ReadyRule>,
+    /// Own patterns, applied after the ready ones.
+    pub own: Vec<OwnRule>,
+    /// Own keys whose value is taken.
+    pub keys: Vec<KeyRule>,
+    /// Takes all other own keys, if present.
+    pub keep_only: Option<KeepOnlyRule>,
+}
+
+/// The problem of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScrubConfigError {
+    /// A list is too long.
+    #[error("{list} has {count} entries; the limit is {RULES_LIMIT}")]
+    TooMany {
+        /// The list.
+        list: &'static str,
+        /// Its length.
+        count: usize,
+    },
+    /// A name of a pattern cannot be used.
+    #[error("own[{index}].name: use 1 to 32 of a-z, 0-9 and _, and no name of another pattern")]
+    InvalidName {
+        /// The place of the pattern.
+        index: usize,
+    },
+    /// An own pattern is too long.
+    #[error("own[{index}].pattern has {bytes} bytes; the limit is {OWN_PATTERN_BYTES}")]
+    LongPattern {
+        /// The place of the pattern.
+        index: usize,
+        /// Its size.
+        bytes: usize,
+    },
+    /// An own pattern cannot be compiled, or needs too much memory.
+    #[error("own[{index}].pattern: {detail}")]
+    InvalidPattern {
+        /// The place of the pattern.
+        index: usize,
+        /// The problem.
+        detail: String,
+    },
+    /// An own pattern takes texts of no length.
+    #[error("own[{index}].pattern matches the empty text; name at least one character")]
+    EmptyMatch {
+        /// The place of the pattern.
+        index: usize,
+    },
+}

@@ -1,0 +1,24 @@
+//! Rules that take personal data out of a report before it is stored. Pure: a report and rules in, a report out.
+//!
+//! [`ScrubRules`] compiles a [`ScrubConfig`]. [`ScrubRules::scrub_report`] replaces what the rules name in the texts of a report and in
+//! the app's own keys. Every other byte is unchanged, and the members that symbolication and grouping read are never changed. The same
+//! report and rules always give the same bytes, and a scrubbed report is not changed by the same rules.
+
+#![warn(missing_docs)]
+
+mod check_digits;
+mod config;
+mod document;
+mod mark;
+mod member_place;
+mod ready;
+mod rules;
+mod text;
+
+pub use config::{
+    KeepOnlyRule, KeyRule, OWN_PATTERN_BYTES, OwnRule, RULES_LIMIT, ReadyPattern, ReadyRule, ScrubAction,
+    ScrubConfig, ScrubConfigError,
+};
+pub use document::{ScrubError, ScrubbedReport};
+pub use mark::ScrubSalt;
+pub use rules::ScrubRules;

@@ -1,0 +1,138 @@
+//! Rules applied to one text.
+
+use crate::config::{ReadyPattern, ScrubAction};
+use crate::mark::mask;
+use crate::ready::check_candidate;
+use crate::rules::{ScrubRules, TakenCounts};
+use regex::Regex;
+use std::ops::Range;
+
+/// Bytes that searches of one own pattern go through in one line: this many, or this many times the line. A search may go to the end
+/// of the line, so many matches may cost the square of its length. A line that needs more is taken as a whole.
+const SEARCH_LIMITS: (usize, usize) = (64 << 10, 64);
+/// Rounds of all patterns over one line. What stays after a match may match again: after this many rounds the line is taken as a whole.
+const ROUNDS_LIMIT: usize = 4;
+/// Growth of a line by marks. A line that grows more is taken as a whole.
+const GROWTH_LIMIT: usize = 8;
+
+/// A compiled pattern and its action.
+#[derive(Clone, Debug)]
+pub struct PatternRule {
+    pub name: String,
+    pub expression: Regex,
+    pub ready: Option<ReadyPattern>,
+    pub action: ScrubAction,
+}
+
+/// The line has more matches than can be searched.
+struct TooManyMatches;
+
+impl PatternRule {
+    /// Returns the ranges that the pattern takes, in their order.
+    fn find_ranges(&self, text: &str, budget: &mut usize) -> Result<Vec<Range<usize>>, TooManyMatches> {
+        let (mut ranges, mut from) = (Vec::new(), 0);
+        while let Some(captures) = self.expression.captures_at(text, from) {
+            // Ready patterns look a bounded way beyond a match.
+            if self.ready.is_none() {
+                *budget = budget.checked_sub(text.len() - from).ok_or(TooManyMatches)?;
+            }
+            let Some(whole) = captures.get(0) else { break };
+            let checked = match self.ready {
+                Some(ready) => {
+                    let part = captures.iter().skip(1).flatten().next().unwrap_or(whole);
+                    check_candidate(ready, text, part.range())
+                }
+                None => Some(whole.range()),
+            };
+            match checked {
+                Some(range) => {
+                    from = range.end;
+                    ranges.push(range);
+                }
+                // Another candidate may begin inside of this one.
+                None => {
+                    let first = cut_text(text, whole.range()).chars().next();
+                    from = whole.start() + first.map_or(1, char::len_utf8);
+                }
+            }
+        }
+        Ok(ranges)
+    }
+}
+
+impl ScrubRules {
+    /// Returns the text without what the patterns take in each of its lines, or None if they take nothing. Marks of these rules
+    /// stay, so the result is not changed by the same rules.
+    pub(crate) fn scrub_text(&self, text: &str, taken: &mut TakenCounts) -> Option<String> {
+        let (mut out, mut is_changed) = (String::new(), false);
+        for (place, line) in text.split('\n').enumerate() {
+            if place > 0 {
+                out.push('\n');
+            }
+            let scrubbed = self.scrub_line(line, taken);
+            is_changed |= scrubbed.is_some();
+            out.push_str(scrubbed.as_deref().unwrap_or(line));
+        }
+        is_changed.then_some(out)
+    }
+
+    fn scrub_line(&self, text: &str, taken: &mut TakenCounts) -> Option<String> {
+        let mut now = text.to_owned();
+        for round in 0..=ROUNDS_LIMIT {
+            let mut last = None;
+            for rule in &self.patterns {
+                let Ok((replaced, count)) = self.replace_matches(rule, &now) else {
+                    return Some(take_whole(rule, taken));
+                };
+                if count > 0 {
+                    if replaced.len() > (text.len() + 64) * GROWTH_LIMIT || round == ROUNDS_LIMIT {
+                        return Some(take_whole(rule, taken));
+                    }
+                    taken.add(&rule.name, count);
+                    (now, last) = (replaced, Some(rule));
+                }
+            }
+            if last.is_none() {
+                break;
+            }
+        }
+        (now != text).then_some(now)
+    }
+
+    /// Replaces the matches of one rule between the marks.
+    fn replace_matches(&self, rule: &PatternRule, text: &str) -> Result<(String, u64), TooManyMatches> {
+        let (mut out, mut count) = (String::with_capacity(text.len()), 0);
+        let (bytes, lines) = SEARCH_LIMITS;
+        let mut budget = bytes.max(lines * text.len());
+        let mut replace_gap = |gap: Range<usize>, out: &mut String| {
+            let (gap, mut copied) = (cut_text(text, gap), 0);
+            for range in rule.find_ranges(gap, &mut budget)? {
+                out.push_str(cut_text(gap, copied..range.start));
+                let value = cut_text(gap, range.clone());
+                out.push_str(&self.salt.replace_value(&rule.name, rule.action, value));
+                copied = range.end;
+                count += 1;
+            }
+            out.push_str(cut_text(gap, copied..gap.len()));
+            Ok(())
+        };
+        let mut from = 0;
+        for found in self.marks.find_iter(text) {
+            replace_gap(from..found.start(), &mut out)?;
+            out.push_str(found.as_str());
+            from = found.end();
+        }
+        replace_gap(from..text.len(), &mut out)?;
+        Ok((out, count))
+    }
+}
+
+/// Returns a part of a text; the empty text if the range does not lie between characters.
+pub fn cut_text(text: &str, range: Range<usize>) -> &str {
+    text.get(range).unwrap_or_default()
+}
+
+fn take_whole(rule: &PatternRule, taken: &mut TakenCounts) -> String {
+    taken.add(&rule.name, 1);
+    mask(&rule.name)
+}
