@@ -2,8 +2,9 @@
 
 use crate::config::ScrubAction;
 use crate::mark::KEY_NAME;
-use crate::member_place::MemberPlace;
-use crate::rules::{ScrubRules, TakenCounts};
+use crate::rules::ScrubRules;
+use crate::scrub_place::ScrubPlace;
+use crate::taken::TakenCounts;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -44,7 +45,7 @@ impl ScrubRules {
     /// Returns [`ScrubError`] if the bytes are no JSON or are nested too deeply.
     pub fn scrub_report<'a>(&self, json: &'a [u8]) -> Result<ScrubbedReport<'a>, ScrubError> {
         let mut walk = Walk { rules: self, json, at: 0, edits: Vec::new(), taken: TakenCounts::default() };
-        walk.scrub_value(MemberPlace::Report, 0)?;
+        walk.scrub_value(ScrubPlace::Report, 0)?;
         walk.skip_space();
         if walk.at < json.len() {
             return Err(walk.invalid());
@@ -130,7 +131,7 @@ impl Walk<'_, '_> {
         Ok(start..self.at)
     }
 
-    fn scrub_value(&mut self, place: MemberPlace, depth: usize) -> Result<(), ScrubError> {
+    fn scrub_value(&mut self, place: ScrubPlace, depth: usize) -> Result<(), ScrubError> {
         if depth > DEPTH_LIMIT {
             return Err(ScrubError::TooDeep { at: self.at });
         }
@@ -178,7 +179,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn scrub_object(&mut self, place: MemberPlace, depth: usize) -> Result<(), ScrubError> {
+    fn scrub_object(&mut self, place: ScrubPlace, depth: usize) -> Result<(), ScrubError> {
         self.at += 1;
         self.skip_space();
         if self.peek() == Some(b'}') {
@@ -217,9 +218,9 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn find_key_action(&self, place: MemberPlace, name: &str) -> Option<ScrubAction> {
+    fn find_key_action(&self, place: ScrubPlace, name: &str) -> Option<ScrubAction> {
         let by_name = self.rules.keys.get(name).copied();
-        let others = self.rules.keep_only.as_ref().filter(|_| place == MemberPlace::OwnKeys);
+        let others = self.rules.keep_only.as_ref().filter(|_| place == ScrubPlace::OwnKeys);
         by_name
             .or_else(|| others.filter(|rule| rule.keys.iter().all(|key| key != name)).map(|rule| rule.action))
     }
@@ -228,7 +229,7 @@ impl Walk<'_, '_> {
     fn take_value(&mut self, action: ScrubAction, depth: usize) -> Result<(), ScrubError> {
         self.skip_space();
         let (start, edits, counted) = (self.at, self.edits.len(), self.taken.clone());
-        self.scrub_value(MemberPlace::Structure, depth + 1)?;
+        self.scrub_value(ScrubPlace::Structure, depth + 1)?;
         self.edits.truncate(edits);
         self.taken = counted;
         let raw = &self.json[start..self.at];

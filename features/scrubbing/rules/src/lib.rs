@@ -8,11 +8,14 @@
 
 mod check_digits;
 mod config;
+mod cut;
 mod document;
 mod mark;
-mod member_place;
+mod pattern;
 mod ready;
 mod rules;
+mod scrub_place;
+mod taken;
 mod text;
 
 pub use config::{

@@ -2,7 +2,7 @@
 
 use crate::check_digits::{has_card_check_digit, has_iban_check_digits};
 use crate::config::ReadyPattern;
-use crate::text::cut_text;
+use crate::cut::cut_text;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub fn expression(pattern: ReadyPattern) -> &'static str {
         ReadyPattern::Card => r"[0-9](?:[ -]?[0-9]){12,18}",
         ReadyPattern::Ip => r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}",
         ReadyPattern::Token => concat!(
-            r"eyJ[A-Za-z0-9_-]{8,800}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
+            r"eyJ[A-Za-z0-9_-]{8,200}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
             r"|(?:ghp|gho|ghs|github_pat|glpat|sk_live|sk_test|rk_live|xox[abprs])[_-][A-Za-z0-9_-]{16,}",
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}",
             r"|(?i:bearer|basic)\s{1,4}([A-Za-z0-9_.~+/=-]{8,})",

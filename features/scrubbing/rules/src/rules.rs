@@ -4,23 +4,13 @@ use crate::config::{
     KeepOnlyRule, OWN_PATTERN_BYTES, RULES_LIMIT, ReadyPattern, ScrubAction, ScrubConfig, ScrubConfigError,
 };
 use crate::mark::{KEY_NAME, ScrubSalt, compile_marks};
+use crate::pattern::PatternRule;
 use crate::ready::expression;
-use crate::text::PatternRule;
 use regex::{Regex, RegexBuilder};
 use std::collections::BTreeMap;
 
 /// Memory of a compiled own pattern, and of its cache.
 const COMPILED_BYTES_LIMIT: usize = 1 << 20;
-
-/// How often rules took something, by their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TakenCounts(pub(crate) BTreeMap<String, u64>);
-
-impl TakenCounts {
-    pub(crate) fn add(&mut self, name: &str, count: u64) {
-        *self.0.entry(name.to_owned()).or_default() += count;
-    }
-}
 
 /// Compiled rules of an app, with the salt of its tenant.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! Rules applied to one text.
 
-use crate::config::{ReadyPattern, ScrubAction};
+use crate::cut::cut_text;
 use crate::mark::mask;
-use crate::ready::check_candidate;
-use crate::rules::{ScrubRules, TakenCounts};
-use regex::Regex;
+use crate::pattern::{PatternRule, TooManyMatches};
+use crate::rules::ScrubRules;
+use crate::taken::TakenCounts;
 use std::ops::Range;
 
 /// Bytes that searches of one own pattern go through in one line: this many, or this many times the line. A search may go to the end
@@ -14,51 +14,6 @@ const SEARCH_LIMITS: (usize, usize) = (64 << 10, 64);
 const ROUNDS_LIMIT: usize = 4;
 /// Growth of a line by marks. A line that grows more is taken as a whole.
 const GROWTH_LIMIT: usize = 8;
-
-/// A compiled pattern and its action.
-#[derive(Clone, Debug)]
-pub struct PatternRule {
-    pub name: String,
-    pub expression: Regex,
-    pub ready: Option<ReadyPattern>,
-    pub action: ScrubAction,
-}
-
-/// The line has more matches than can be searched.
-struct TooManyMatches;
-
-impl PatternRule {
-    /// Returns the ranges that the pattern takes, in their order.
-    fn find_ranges(&self, text: &str, budget: &mut usize) -> Result<Vec<Range<usize>>, TooManyMatches> {
-        let (mut ranges, mut from) = (Vec::new(), 0);
-        while let Some(captures) = self.expression.captures_at(text, from) {
-            // Ready patterns look a bounded way beyond a match.
-            if self.ready.is_none() {
-                *budget = budget.checked_sub(text.len() - from).ok_or(TooManyMatches)?;
-            }
-            let Some(whole) = captures.get(0) else { break };
-            let checked = match self.ready {
-                Some(ready) => {
-                    let part = captures.iter().skip(1).flatten().next().unwrap_or(whole);
-                    check_candidate(ready, text, part.range())
-                }
-                None => Some(whole.range()),
-            };
-            match checked {
-                Some(range) => {
-                    from = range.end;
-                    ranges.push(range);
-                }
-                // Another candidate may begin inside of this one.
-                None => {
-                    let first = cut_text(text, whole.range()).chars().next();
-                    from = whole.start() + first.map_or(1, char::len_utf8);
-                }
-            }
-        }
-        Ok(ranges)
-    }
-}
 
 impl ScrubRules {
     /// Returns the text without what the patterns take in each of its lines, or None if they take nothing. Marks of these rules
@@ -125,11 +80,6 @@ impl ScrubRules {
         replace_gap(from..text.len(), &mut out)?;
         Ok((out, count))
     }
-}
-
-/// Returns a part of a text; the empty text if the range does not lie between characters.
-pub fn cut_text(text: &str, range: Range<usize>) -> &str {
-    text.get(range).unwrap_or_default()
 }
 
 fn take_whole(rule: &PatternRule, taken: &mut TakenCounts) -> String {

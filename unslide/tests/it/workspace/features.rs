@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 63] = [
+const WORDS: [(&str, &str); 64] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -48,6 +48,7 @@ const WORDS: [(&str, &str); 63] = [
     ("people", "sign_in_provider"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
+    ("scrubbing", "unslide_scrubbing"),
     ("source-context", "unslide_source_context"),
     ("source-context", "include_sources"),
     ("symbol-server", "unslide_symbol_server"),
@@ -97,7 +98,8 @@ const ACCEPTED: [(&str, &str); 15] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 13] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 14] = [
+    ("features/scrubbing/rules/src/pattern.rs", "captures", "groups of a regular expression"),
     ("features/person-erasure/src", "captures", "the words for what was erased"),
     ("features/person-erasure/src", "health", "the words for what was erased"),
     ("features/console/src/pages/tenant_pages/settings.rs", "captures", "the form of what an app keeps"),

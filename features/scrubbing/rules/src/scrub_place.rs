@@ -2,7 +2,7 @@
 
 /// The part of a report that a value belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberPlace {
+pub enum ScrubPlace {
     /// The report, or the report in it of the crash of the handler.
     Report,
     /// Symbolication and grouping read it: it is not changed.
@@ -34,31 +34,31 @@ const STRUCTURE_NAMES: [&str; 13] = [
     "deviceType",
 ];
 
-impl MemberPlace {
+impl ScrubPlace {
     /// Returns the place of a member of an object in this place.
-    pub fn member(self, name: &str) -> MemberPlace {
+    pub fn member(self, name: &str) -> ScrubPlace {
         match (self, name) {
-            (MemberPlace::Report, "binary_images" | "system" | "report") | (MemberPlace::Structure, _) => {
-                MemberPlace::Structure
+            (ScrubPlace::Report, "binary_images" | "system" | "report") | (ScrubPlace::Structure, _) => {
+                ScrubPlace::Structure
             }
-            (MemberPlace::Report, "symbolication") => MemberPlace::Addition,
-            (MemberPlace::Report, "user") => MemberPlace::OwnKeys,
-            (MemberPlace::Report, "recrash_report") => MemberPlace::Report,
-            (MemberPlace::Addition, "variables" | "fault" | "grouping") => MemberPlace::Text,
-            (MemberPlace::Addition, _) => MemberPlace::Structure,
-            (MemberPlace::Text, name) if STRUCTURE_NAMES.contains(&name) => MemberPlace::Structure,
-            (MemberPlace::Report | MemberPlace::Text, _) => MemberPlace::Text,
-            (MemberPlace::OwnKeys | MemberPlace::OwnValue, _) => MemberPlace::OwnValue,
+            (ScrubPlace::Report, "symbolication") => ScrubPlace::Addition,
+            (ScrubPlace::Report, "user") => ScrubPlace::OwnKeys,
+            (ScrubPlace::Report, "recrash_report") => ScrubPlace::Report,
+            (ScrubPlace::Addition, "variables" | "fault" | "grouping") => ScrubPlace::Text,
+            (ScrubPlace::Addition, _) => ScrubPlace::Structure,
+            (ScrubPlace::Text, name) if STRUCTURE_NAMES.contains(&name) => ScrubPlace::Structure,
+            (ScrubPlace::Report | ScrubPlace::Text, _) => ScrubPlace::Text,
+            (ScrubPlace::OwnKeys | ScrubPlace::OwnValue, _) => ScrubPlace::OwnValue,
         }
     }
 
     /// Returns true for texts that rules may change.
     pub fn is_scrubbed(self) -> bool {
-        matches!(self, MemberPlace::Text | MemberPlace::OwnKeys | MemberPlace::OwnValue | MemberPlace::Report)
+        matches!(self, ScrubPlace::Text | ScrubPlace::OwnKeys | ScrubPlace::OwnValue | ScrubPlace::Report)
     }
 
     /// Returns true if names of members and numbers are data of the app.
     pub fn is_own(self) -> bool {
-        matches!(self, MemberPlace::OwnKeys | MemberPlace::OwnValue)
+        matches!(self, ScrubPlace::OwnKeys | ScrubPlace::OwnValue)
     }
 }
