@@ -154,6 +154,7 @@ fn list_messages() -> Vec<String> {
         origin: Some(example_record("crash.reports", 5, 70_000)),
         traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
         variant: 1,
+        content_hash: vec![3; 32].into(),
         body: Some(body),
     };
     let segment = SegmentRef {

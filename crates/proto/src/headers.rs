@@ -43,6 +43,9 @@ pub const SUPERSEDES: &str = "supersedes";
 pub const ORIGIN_TIME: &str = "origin-time";
 /// Selects one of the stored reports with this id. Absent for the first.
 pub const VARIANT: &str = "report-variant";
+/// On a later revision: SHA-256 of the report as it first arrived, 64 hexadecimal digits. The report and its id
+/// are those of the first revision, also if the later one was made from other bytes.
+pub const CONTENT_HASH: &str = "content-hash";
 /// On a request and its dead letter: the time of the request, in microseconds since the Unix epoch.
 pub const REQUESTED_AT: &str = "requested-at";
 /// On an input record that an operator sent again: the dead letter that it copies, as

@@ -1,17 +1,20 @@
 //! The content of a request: the stored report, or its position.
 
+use crate::column::HashColumn;
 use crate::number::{from_row, from_row32, to_row32};
 use crate::reports::ReportOrigin;
 use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, SegmentId, TenantTx, Uuid};
 use std::collections::BTreeMap;
-use unslide_model::{ReportId, SenderKeyId};
+use unslide_model::{ContentHash, ReportId, SenderKeyId};
 
 /// A stored report, for the message that asks for it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestSource {
     /// The revision that the body is of.
     pub revision: u32,
+    /// The hash of the report as it first arrived.
+    pub content_hash: ContentHash,
     /// The enriched JSON's size in bytes.
     pub size: u64,
     /// The enriched JSON, or its position.
@@ -39,11 +42,11 @@ pub async fn find_sources(
                   s.size AS "size!", s.body AS "body?", s.segment AS "segment?: SegmentId", s.at_offset AS "at_offset?",
                   s.length AS "length?", s.body_key AS "body_key?", s.origin_topic AS "origin_topic?", s.origin_partition AS "origin_partition?",
                   s.origin_offset AS "origin_offset?", s.traceparent AS "traceparent?",
-                  s.sender_key AS "sender_key?"
+                  s.sender_key AS "sender_key?", s.content_hash AS "content_hash!: HashColumn"
            FROM unnest($2::uuid[], $3::integer[]) AS a (id, variant) CROSS JOIN LATERAL (
                SELECT r.revision, r.received_at, coalesce(b.size, f.size) AS size, b.body, f.segment, f.at_offset,
                       f.length, f.body_key, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent,
-                      r.sender_key
+                      r.sender_key, k.content_hash
                FROM report_keys k
                JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                              AND r.variant = k.variant
@@ -73,6 +76,7 @@ pub async fn find_sources(
             // A body in the database is the newer one.
             let source = RequestSource {
                 revision: from_row32(row.revision),
+                content_hash: row.content_hash.into(),
                 size: from_row(row.size),
                 body: match row.body {
                     Some(body) => ReportBody::Inline(body),

@@ -178,6 +178,7 @@ fn build_request(
         }),
         traceparent: traceparent.clone(),
         variant: *variant,
+        content_hash: source.content_hash.0.to_vec().into(),
     };
     let key = keys::for_report(&tenant.scope(*report_id));
     let mut record = OutRecord::for_topic(topics.resymbolicate.as_str(), request.encode_to_vec())

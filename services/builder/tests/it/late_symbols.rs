@@ -84,6 +84,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         let report = request.parse_report_id().unwrap();
         assert_eq!(record.key.as_deref(), Some(unslide_proto::keys::for_report(&report).as_bytes()));
         assert_eq!((request.revision, request.supersedes), (2, 1));
+        assert_eq!(request.content_hash, arrival(u16::from(report.id.0[15])).content_hash.0.to_vec());
         let [need] = &request.needs[..] else { panic!("{request:?}") };
         assert_eq!((need.parse_debug_id().unwrap(), need.generation, need.system), (debug_id, 1, false));
         match request.body.as_ref().unwrap() {

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
-use unslide_model::{BodyKey, DebugId, ReportId, Scoped};
+use unslide_model::{BodyKey, ContentHash, DebugId, ReportId, Scoped};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::{Message, body, headers};
@@ -111,7 +111,7 @@ impl ResymbolicateRecord {
         });
         let done = Done {
             source: record.at.clone(),
-            outputs: vec![with_variant(&request.content, output.record)],
+            outputs: vec![with_content_hash(&request.content, with_variant(&request.content, output.record))],
             outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
             history,
         };
@@ -300,6 +300,14 @@ fn with_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
     match request.variant {
         0 => answer,
         variant => answer.header(headers::VARIANT, variant.to_string()),
+    }
+}
+
+/// Adds the hash of the report as it first arrived, if the request carries it.
+fn with_content_hash(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
+    match request.content_hash.as_ref().try_into() {
+        Ok(hash) => answer.header(headers::CONTENT_HASH, ContentHash(hash).to_string()),
+        Err(_) => answer,
     }
 }
 

@@ -119,6 +119,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
             needs: app.needs(1),
             traceparent: TRACE.into(),
             variant: 4,
+            content_hash: vec![0xab; 32].into(),
             ..Resymbolicate::default()
         };
         bench.ask(stored, stored.value.as_ref().unwrap(), wishes).await;
@@ -129,6 +130,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     assert_eq!(second.headers.get_text(headers::SUPERSEDES), Some("1"));
     let variants = (first.headers.get_text(headers::VARIANT), second.headers.get_text(headers::VARIANT));
     assert_eq!(variants, (None, Some("4")), "the answer is of the variant that was asked for");
+    assert_eq!(second.headers.get_text(headers::CONTENT_HASH), Some("ab".repeat(32).as_str()));
     assert!(second.headers.get_text(headers::TRACEPARENT).unwrap().starts_with(TRACE.get(..36).unwrap()));
     let ours = &json(second)["symbolication"];
     assert_eq!((&ours["revision"], &ours["supersedes"]), (&2.into(), &1.into()));
