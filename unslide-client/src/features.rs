@@ -30,6 +30,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_people_commands::FEATURE,
     // Erasures of persons.
     unslide_person_erasure_commands::FEATURE,
+    // Rules that take personal data out of reports.
+    unslide_scrubbing_commands::FEATURE,
     // Tools for assistants, on standard input and output.
     unslide_mcp_commands::FEATURE,
     // Source files beside symbols.

@@ -31,6 +31,8 @@ pub const FEATURES: &[Feature] = &[
     // Erasure of what a tenant has of one person. It has no hook: the rows of the others are found by their
     // declarations.
     unslide_person_erasure::FEATURE,
+    // Rules that take personal data out of reports. Its hook has no function: it declares its tables.
+    unslide_scrubbing::FEATURE,
     // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
     unslide_source_context::FEATURE,
     // dSYMs and names for debuggers and profilers. It has no hook.

@@ -19,7 +19,7 @@ pub const NAME: &str = "health";
 /// The feature. It has no settings: its events are kept as long as reports.
 pub const FEATURE: Feature = Feature {
     hook: store::HEALTH_HOOK,
-    indexer: IndexerFeature { topics: topics::TOPICS },
+    indexer: IndexerFeature { topics: topics::TOPICS, rewriting: None },
     ..Feature::new(NAME, |_| feature())
 };
 

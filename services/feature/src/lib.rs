@@ -8,8 +8,8 @@ use serde::Serialize;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
-pub use unslide_indexer::IndexerFeature;
 use unslide_indexer::IndexerFeatures;
+pub use unslide_indexer::{IndexerFeature, ReportRewriting, RewriteReports, RewrittenReport};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigPart, ConfigReader};
@@ -44,7 +44,7 @@ impl Feature {
             name,
             hook: StoreHook::new(name),
             builder: BuilderFeature { jobs: &[] },
-            indexer: IndexerFeature { topics: &[] },
+            indexer: IndexerFeature { topics: &[], rewriting: None },
             symbolizer: SymbolizerFeature::new(name),
             key_kinds: &[],
             read,

@@ -1,21 +1,60 @@
 //! Extension of the indexer by features.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use time::{Date, OffsetDateTime};
-use unslide_model::SenderKeyId;
+use unslide_model::{SenderKeyId, TenantId};
 use unslide_proto::event::{EventArrival, EventError, GatewayEvent};
 use unslide_proto::topics::TopicNames;
 use unslide_report::reader::ReportReaders;
 use unslide_store::gateway_events::EventOutcome;
-use unslide_store::{HookFuture, StoreHook, TenantTx};
+use unslide_store::{HookFuture, Store, StoreHook, TenantTx};
 
 /// Everything that one feature adds to the indexer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IndexerFeature {
     /// The topics that the feature stores.
     pub topics: &'static [EventTopic],
+    /// Changes reports before anything of them is stored, if the feature does so.
+    pub rewriting: Option<ReportRewriting>,
+}
+
+/// Rewriting of reports before anything of them is stored. The identity of a report is that of its unchanged bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportRewriting {
+    /// The feature, in the counts of changes.
+    pub name: &'static str,
+    /// Loads what the feature needs for the reports of all tenants. It gets what it loaded before.
+    pub load: LoadRewriter,
+}
+
+/// See [`ReportRewriting::load`].
+pub type LoadRewriter =
+    for<'s> fn(&'s Store, Option<Arc<dyn RewriteReports>>) -> HookFuture<'s, Arc<dyn RewriteReports>>;
+
+/// Rewrites reports. It runs on the CPU pool for each report, so it does no I/O.
+pub trait RewriteReports: Any + Send + Sync {
+    /// Returns the document of an app's report with its changes, or `None` if it stays unchanged. Addresses, images and ids
+    /// must stay, and the same change must not be made again in a rewritten document.
+    ///
+    /// # Errors
+    /// Returns why the document cannot be rewritten. It is not stored then. The text must not have parts of the document.
+    fn rewrite_report(
+        &self,
+        tenant: &TenantId,
+        app: &str,
+        document: &[u8],
+    ) -> Result<Option<RewrittenReport>, String>;
+}
+
+/// A report that a feature has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewrittenReport {
+    pub document: Vec<u8>,
+    /// Numbers of changes by words of the feature. They are stored with the report.
+    pub changes: BTreeMap<String, u64>,
 }
 
 /// Everything that features add to an indexer.

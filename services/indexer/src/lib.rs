@@ -15,11 +15,15 @@ mod pipeline;
 mod reader;
 mod records;
 mod reset;
+mod rewriting;
 mod run;
 mod segments;
 mod topics;
 
 pub use config::{Config, SenderRules, Settings};
-pub use feature::{EventTopic, IndexerFeature, IndexerFeatures, StoreEvents, TopicEvent};
+pub use feature::{
+    EventTopic, IndexerFeature, IndexerFeatures, LoadRewriter, ReportRewriting, RewriteReports,
+    RewrittenReport, StoreEvents, TopicEvent,
+};
 pub use reset::{Reset, misplaced_positions, reset_positions};
 pub use run::{Error, run};

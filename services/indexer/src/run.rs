@@ -12,6 +12,7 @@ use crate::pipeline::resources::Resources;
 use crate::pipeline::skips::SkipLimit;
 use crate::reader::{OutputReader, State};
 use crate::records::{self, Content};
+use crate::rewriting::ReportRewriters;
 use crate::segments::BodyMover;
 use crate::topics::Topics;
 use futures::future::join_all;
@@ -64,6 +65,8 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
     let owner = unique_name();
     let topics = config.kafka.topic_names();
     let signatures = Arc::new(Signatures::new(&config.symbolizer.signatures));
+    let rewriters = features.features.iter().filter_map(|feature| feature.rewriting);
+    let rewriters = Arc::new(ReportRewriters::new(rewriters));
     let resources = |topics: &Topics, content, label: ReaderLabel| Resources {
         content,
         signatures: Arc::clone(&signatures),
@@ -76,6 +79,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
         skips: SkipLimit::new(store.clone(), metrics.clone(), &label),
         read: records::parse_record,
         readers: features.readers.clone(),
+        rewriters: Arc::clone(&rewriters),
         topics: topics.clone(),
         label,
     };

@@ -198,6 +198,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let otlp = json!({"other_records": "refuse", "export": {"url": "https://otlp.invalid/v1/logs", "headers": {"x-key": "a"}}});
     let set = world.request(Method::PUT, "/v1/otlp", key).body(otlp.to_string());
     world.send(set).await.expect_status(200);
+    let scrubbing = json!({"rules": {"ready": [{"pattern": "email", "action": "mask"}]}});
+    let set = world.request(Method::PUT, "/v1/scrubbing", key).body(scrubbing.to_string());
+    world.send(set).await.expect_status(200);
     let public_key = world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     let public_key = public_key["id"].as_str().unwrap();
     let save_view = async |name: &str| {
@@ -524,6 +527,31 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "set_otlp",
             Case::new("/v1/otlp", Foreign::Own(|body| assert!(body["export"]["headers"].is_array())))
                 .body(otlp),
+        ),
+        (
+            "get_scrubbing",
+            Case::new("/v1/scrubbing", Foreign::Own(|body| assert_eq!(body["items"], json!([])))),
+        ),
+        (
+            "set_scrubbing",
+            Case::new(
+                "/v1/scrubbing",
+                Foreign::Own(|body| assert_eq!(body["items"].as_array().unwrap().len(), 1)),
+            )
+            .body(scrubbing),
+        ),
+        (
+            "preview_scrubbing",
+            Case::new("/v1/scrubbing/preview", Foreign::Own(|body| assert_eq!(body["taken"], json!({}))))
+                .body(json!({})),
+        ),
+        (
+            "try_scrubbing",
+            Case::new(
+                "/v1/scrubbing/try",
+                Foreign::Own(|body| assert_eq!(body["text"], "of robin@example.com")),
+            )
+            .body(json!({"text": "of robin@example.com"})),
         ),
         ("remove_otlp", Case::new("/v1/otlp", Foreign::Own(|body| assert!(body["export"].is_null())))),
         ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),

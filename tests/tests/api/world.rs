@@ -34,6 +34,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_otlp::feature(otlp_config()),
         unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
+        unslide_scrubbing::feature(),
         unslide_source_context::feature(),
         unslide_symbol_server::feature(),
         unslide_system_symbols::feature(),

@@ -25,7 +25,7 @@ fn planted_report(app: &App, number: u32, text: &str) -> Vec<u8> {
 }
 
 /// Returns the places that have a text: tables, and files of the installation (objects and logs).
-async fn find_places(installation: &Installation, text: &str) -> Vec<String> {
+pub async fn find_places(installation: &Installation, text: &str) -> Vec<String> {
     let mut connection = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
     let tables =
         "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";

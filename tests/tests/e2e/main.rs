@@ -8,6 +8,7 @@ mod embedded;
 mod erasures;
 mod reports;
 mod restore;
+mod scrubbing;
 mod secured;
 mod signals;
 mod symbol_files;

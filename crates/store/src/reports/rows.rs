@@ -319,7 +319,12 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              type = EXCLUDED.type, fatal = EXCLUDED.fatal, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
              device = EXCLUDED.device, os_name = EXCLUDED.os_name, os_version = EXCLUDED.os_version,
              os_build = EXCLUDED.os_build, model = EXCLUDED.model, process = EXCLUDED.process,
-             reason = EXCLUDED.reason, summary = EXCLUDED.summary, context = EXCLUDED.context, frames_total = EXCLUDED.frames_total,
+             reason = EXCLUDED.reason, summary = EXCLUDED.summary,
+             context = CASE WHEN t.context ? 'changes'
+                 THEN EXCLUDED.context || jsonb_build_object('changes',
+                     unslide_add_changes(t.context -> 'changes', EXCLUDED.context -> 'changes'))
+                 ELSE EXCLUDED.context END,
+             frames_total = EXCLUDED.frames_total,
              frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
              frames_device_app = EXCLUDED.frames_device_app, frames_missing = EXCLUDED.frames_missing,
              frames_own = EXCLUDED.frames_own, frames_own_symbolicated = EXCLUDED.frames_own_symbolicated,

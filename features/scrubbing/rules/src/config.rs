@@ -7,8 +7,12 @@ pub const RULES_LIMIT: usize = 50;
 /// Largest size of an own pattern.
 pub const OWN_PATTERN_BYTES: usize = 500;
 
+/// Largest size of the name of a key.
+pub const KEY_NAME_BYTES: usize = 200;
+
 /// Replacement of a text that a rule takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubAction {
     /// The name of the rule.
@@ -21,6 +25,7 @@ pub enum ScrubAction {
 
 /// A pattern that the service knows. Their order is that in which they are applied: a coordinate with a sign may look like a phone number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReadyPattern {
     /// An e-mail address.
@@ -72,6 +77,7 @@ impl ReadyPattern {
 
 /// A ready pattern and its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRule {
     /// The pattern.
@@ -82,11 +88,14 @@ pub struct ReadyRule {
 
 /// A pattern of the tenant and its action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnRule {
     /// Its word in marks and counts: 1 to 32 of `a-z`, `0-9` and `_`.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 32, example = "member_number"))]
     pub name: String,
     /// A regular expression without look-around and back-references. It applies to each line of a text.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 500, example = "M-[0-9]{8}"))]
     pub pattern: String,
     /// The replacement.
     pub action: ScrubAction,
@@ -94,9 +103,11 @@ pub struct OwnRule {
 
 /// An own key of the app whose value is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KeyRule {
     /// The key, in any depth of the own keys.
+    #[cfg_attr(feature = "openapi", schema(max_length = 200, example = "email"))]
     pub key: String,
     /// The replacement of its value. `drop` takes the key, too.
     pub action: ScrubAction,
@@ -104,9 +115,11 @@ pub struct KeyRule {
 
 /// The only own keys of the app that stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KeepOnlyRule {
     /// The keys at the top of the own keys.
+    #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!(["plan"])))]
     pub keys: Vec<String>,
     /// The replacement of the values of all others.
     pub action: ScrubAction,
@@ -114,15 +127,20 @@ pub struct KeepOnlyRule {
 
 /// All rules of an app.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubConfig {
     /// Ready patterns.
+    #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"pattern": "email", "action": "mask"}])))]
     pub ready: Vec<ReadyRule>,
     /// Own patterns, applied after the ready ones.
+    #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"name": "member_number", "pattern": "M-[0-9]{8}", "action": "hash"}])))]
     pub own: Vec<OwnRule>,
     /// Own keys whose value is taken.
+    #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"key": "email", "action": "drop"}])))]
     pub keys: Vec<KeyRule>,
     /// Takes all other own keys, if present.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_only: Option<KeepOnlyRule>,
 }
 
@@ -158,6 +176,22 @@ pub enum ScrubConfigError {
         index: usize,
         /// The problem.
         detail: String,
+    },
+    /// The name of a key is too long.
+    #[error("{list}[{index}] has {bytes} bytes; the limit is {KEY_NAME_BYTES}")]
+    LongKey {
+        /// The list.
+        list: &'static str,
+        /// The place of the key.
+        index: usize,
+        /// Its size.
+        bytes: usize,
+    },
+    /// A ready pattern is named twice.
+    #[error("ready[{index}]: the pattern is named twice")]
+    RepeatedPattern {
+        /// The place of the pattern.
+        index: usize,
     },
     /// An own pattern takes texts of no length.
     #[error("own[{index}].pattern matches the empty text; name at least one character")]

@@ -2,15 +2,19 @@
 
 use crate::config::ScrubAction;
 use crate::mark::KEY_NAME;
+use crate::pattern::PatternRule;
 use crate::rules::ScrubRules;
 use crate::scrub_place::ScrubPlace;
-use crate::taken::TakenCounts;
+use crate::taken::{ChangedText, TakenCounts};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Depth of a report. The reader of reports refuses deeper ones before.
 const DEPTH_LIMIT: usize = 256;
+
+/// The bytes that may be before a JSON text.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A report without what the rules took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub struct ScrubbedReport<'a> {
 /// The report is no JSON that can be scrubbed. It must not be stored as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScrubError {
-    /// The bytes are no JSON.
+    /// The bytes are no JSON texts.
     #[error("the report is no JSON at byte {at}")]
     Invalid {
         /// The place of the problem.
@@ -44,14 +48,33 @@ impl ScrubRules {
     /// # Errors
     /// Returns [`ScrubError`] if the bytes are no JSON or are nested too deeply.
     pub fn scrub_report<'a>(&self, json: &'a [u8]) -> Result<ScrubbedReport<'a>, ScrubError> {
-        let mut walk = Walk { rules: self, json, at: 0, edits: Vec::new(), taken: TakenCounts::default() };
+        Ok(self.preview_report(json, 0)?.0)
+    }
+
+    /// Does the same, and returns the first texts that are changed, at most `texts_limit`.
+    ///
+    /// # Errors
+    /// Those of [`ScrubRules::scrub_report`].
+    pub fn preview_report<'a>(
+        &self,
+        json: &'a [u8],
+        texts_limit: usize,
+    ) -> Result<(ScrubbedReport<'a>, Vec<ChangedText>), ScrubError> {
+        let taken = TakenCounts::with_texts(texts_limit);
+        let mut walk = Walk { rules: self, json, at: 0, edits: Vec::new(), taken };
+        walk.at = if json.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         walk.scrub_value(ScrubPlace::Report, 0)?;
-        walk.skip_space();
-        if walk.at < json.len() {
-            return Err(walk.invalid());
+        walk.skip_padding();
+        // A log of Apple is two JSON texts.
+        while walk.at < json.len() {
+            if walk.peek() != Some(b'{') {
+                return Err(walk.invalid());
+            }
+            walk.scrub_value(ScrubPlace::Report, 0)?;
+            walk.skip_padding();
         }
         let Walk { edits, taken, .. } = walk;
-        Ok(ScrubbedReport { bytes: apply_edits(json, &edits), taken: taken.0 })
+        Ok((ScrubbedReport { bytes: apply_edits(json, &edits), taken: taken.counts }, taken.changed))
     }
 }
 
@@ -91,6 +114,15 @@ impl Walk<'_, '_> {
     fn skip_space(&mut self) {
         while self.peek().is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
+        }
+    }
+
+    /// Skips what may be behind a JSON text in a document.
+    fn skip_padding(&mut self) {
+        self.skip_space();
+        while self.peek() == Some(0) {
+            self.at += 1;
+            self.skip_space();
         }
     }
 
@@ -156,6 +188,9 @@ impl Walk<'_, '_> {
                 let range = self.pass_string()?;
                 if place.is_scrubbed() {
                     self.scrub_string(range);
+                } else if place == ScrubPlace::ImagePath {
+                    let path = decode_string(&self.json[range.clone()]);
+                    self.replace_text_by(&self.rules.path_patterns, range, &path);
                 }
                 Ok(())
             }
@@ -244,6 +279,7 @@ impl Walk<'_, '_> {
         }
         self.taken.add(KEY_NAME, 1);
         let text = self.rules.salt.replace_value(KEY_NAME, action, &value);
+        self.taken.keep_text(&value, &text);
         self.edits.push(Edit { range: start..self.at, text: encode_string(&text) });
         Ok(())
     }
@@ -276,7 +312,11 @@ impl Walk<'_, '_> {
     }
 
     fn replace_text(&mut self, range: Range<usize>, text: &str) {
-        if let Some(scrubbed) = self.rules.scrub_text(text, &mut self.taken) {
+        self.replace_text_by(&self.rules.patterns, range, text);
+    }
+
+    fn replace_text_by(&mut self, patterns: &[PatternRule], range: Range<usize>, text: &str) {
+        if let Some(scrubbed) = self.rules.scrub_text(patterns, text, &mut self.taken) {
             self.edits.push(Edit { range, text: encode_string(&scrubbed) });
         }
     }

@@ -19,9 +19,11 @@ mod taken;
 mod text;
 
 pub use config::{
-    KeepOnlyRule, KeyRule, OWN_PATTERN_BYTES, OwnRule, RULES_LIMIT, ReadyPattern, ReadyRule, ScrubAction,
-    ScrubConfig, ScrubConfigError,
+    KEY_NAME_BYTES, KeepOnlyRule, KeyRule, OWN_PATTERN_BYTES, OwnRule, RULES_LIMIT, ReadyPattern, ReadyRule,
+    ScrubAction, ScrubConfig, ScrubConfigError,
 };
 pub use document::{ScrubError, ScrubbedReport};
 pub use mark::ScrubSalt;
 pub use rules::ScrubRules;
+pub use taken::ChangedText;
+pub use text::ScrubbedText;

@@ -1,7 +1,8 @@
 //! Compiled rules of an app.
 
 use crate::config::{
-    KeepOnlyRule, OWN_PATTERN_BYTES, RULES_LIMIT, ReadyPattern, ScrubAction, ScrubConfig, ScrubConfigError,
+    KEY_NAME_BYTES, KeepOnlyRule, OWN_PATTERN_BYTES, RULES_LIMIT, ReadyPattern, ScrubAction, ScrubConfig,
+    ScrubConfigError,
 };
 use crate::mark::{KEY_NAME, ScrubSalt, compile_marks};
 use crate::pattern::PatternRule;
@@ -16,6 +17,8 @@ const COMPILED_BYTES_LIMIT: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct ScrubRules {
     pub(crate) patterns: Vec<PatternRule>,
+    /// Those of them that also take something out of paths of images.
+    pub(crate) path_patterns: Vec<PatternRule>,
     pub(crate) keys: BTreeMap<String, ScrubAction>,
     pub(crate) keep_only: Option<KeepOnlyRule>,
     pub(crate) marks: Regex,
@@ -38,6 +41,19 @@ impl ScrubRules {
             if count > RULES_LIMIT {
                 return Err(ScrubConfigError::TooMany { list, count });
             }
+        }
+        let keys =
+            config.keys.iter().map(|rule| &rule.key).enumerate().map(|(index, key)| ("keys", index, key));
+        let kept_keys = config.keep_only.iter().flat_map(|rule| &rule.keys).enumerate();
+        let kept_keys = kept_keys.map(|(index, key)| ("keep_only.keys", index, key));
+        if let Some((list, index, key)) = keys.chain(kept_keys).find(|(.., key)| key.len() > KEY_NAME_BYTES) {
+            return Err(ScrubConfigError::LongKey { list, index, bytes: key.len() });
+        }
+        let is_repeated = |index: usize| {
+            config.ready[..index].iter().any(|earlier| earlier.pattern == config.ready[index].pattern)
+        };
+        if let Some(index) = (0..config.ready.len()).find(|index| is_repeated(*index)) {
+            return Err(ScrubConfigError::RepeatedPattern { index });
         }
         let mut patterns = Vec::new();
         let mut ready = config.ready.clone();
@@ -74,7 +90,9 @@ impl ScrubRules {
         let marks = compile_marks(names)
             .map_err(|error| ScrubConfigError::InvalidPattern { index: 0, detail: error.to_string() })?;
         let keys = config.keys.iter().map(|rule| (rule.key.clone(), rule.action)).collect();
-        Ok(ScrubRules { patterns, keys, keep_only: config.keep_only.clone(), marks, salt })
+        let is_path = |rule: &&PatternRule| rule.ready == Some(ReadyPattern::UserPath);
+        let path_patterns = patterns.iter().filter(is_path).cloned().collect();
+        Ok(ScrubRules { patterns, path_patterns, keys, keep_only: config.keep_only.clone(), marks, salt })
     }
 }
 

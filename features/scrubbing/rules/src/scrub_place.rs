@@ -7,6 +7,10 @@ pub enum ScrubPlace {
     Report,
     /// Symbolication and grouping read it: it is not changed.
     Structure,
+    /// Images, and facts about the app: only the name of a user in a path is taken.
+    Images,
+    /// A path of an image.
+    ImagePath,
     /// What Unslide added.
     Addition,
     /// Texts of the device.
@@ -17,8 +21,9 @@ pub enum ScrubPlace {
     OwnValue,
 }
 
-/// Members of the parts with texts that are structure wherever they are: those of KSCrash, and then those of MetricKit.
-const STRUCTURE_NAMES: [&str; 13] = [
+/// Members of the parts with texts that are structure wherever they are: those of KSCrash, then those of MetricKit, and then those
+/// of Apple's logs.
+const STRUCTURE_NAMES: [&str; 30] = [
     "backtrace",
     "registers",
     "type",
@@ -32,21 +37,49 @@ const STRUCTURE_NAMES: [&str; 13] = [
     "osVersion",
     "platformArchitecture",
     "deviceType",
+    "frames",
+    "lastExceptionBacktrace",
+    "asiBacktraces",
+    "threadState",
+    "os_version",
+    "app_version",
+    "build_version",
+    "bundleID",
+    "bundleInfo",
+    "incident",
+    "incident_id",
+    "slice_uuid",
+    "crashReporterKey",
+    "captureTime",
+    "cpuType",
+    "modelCode",
+    "bug_type",
 ];
+/// Members with paths of images and of the app.
+const PATH_NAMES: [&str; 3] = ["name", "path", "CFBundleExecutablePath"];
+/// The beginning of the names of an image's members with words about the end of its process.
+const MESSAGE_PREFIX: &str = "crash_info_";
 
 impl ScrubPlace {
     /// Returns the place of a member of an object in this place.
     pub fn member(self, name: &str) -> ScrubPlace {
         match (self, name) {
-            (ScrubPlace::Report, "binary_images" | "system" | "report") | (ScrubPlace::Structure, _) => {
+            (ScrubPlace::Report | ScrubPlace::Text, "binary_images" | "usedImages")
+            | (ScrubPlace::Report, "system") => ScrubPlace::Images,
+            (ScrubPlace::Images, name) if PATH_NAMES.contains(&name) => ScrubPlace::ImagePath,
+            (ScrubPlace::Report, "report") | (ScrubPlace::Structure | ScrubPlace::ImagePath, _) => {
                 ScrubPlace::Structure
             }
+            (ScrubPlace::Images, name) if name.starts_with(MESSAGE_PREFIX) => ScrubPlace::Text,
+            (ScrubPlace::Images, _) => ScrubPlace::Structure,
             (ScrubPlace::Report, "symbolication") => ScrubPlace::Addition,
             (ScrubPlace::Report, "user") => ScrubPlace::OwnKeys,
             (ScrubPlace::Report, "recrash_report") => ScrubPlace::Report,
             (ScrubPlace::Addition, "variables" | "fault" | "grouping") => ScrubPlace::Text,
             (ScrubPlace::Addition, _) => ScrubPlace::Structure,
-            (ScrubPlace::Text, name) if STRUCTURE_NAMES.contains(&name) => ScrubPlace::Structure,
+            (ScrubPlace::Report | ScrubPlace::Text, name) if STRUCTURE_NAMES.contains(&name) => {
+                ScrubPlace::Structure
+            }
             (ScrubPlace::Report | ScrubPlace::Text, _) => ScrubPlace::Text,
             (ScrubPlace::OwnKeys | ScrubPlace::OwnValue, _) => ScrubPlace::OwnValue,
         }

@@ -5,6 +5,7 @@ use crate::mark::mask;
 use crate::pattern::{PatternRule, TooManyMatches};
 use crate::rules::ScrubRules;
 use crate::taken::TakenCounts;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes that searches of one own pattern go through in one line: this many, or this many times the line. A search may go to the end
@@ -15,27 +16,52 @@ const ROUNDS_LIMIT: usize = 4;
 /// Growth of a line by marks. A line that grows more is taken as a whole.
 const GROWTH_LIMIT: usize = 8;
 
+/// A text without what rules took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrubbedText {
+    /// The text with marks.
+    pub text: String,
+    /// How often each rule took something, by the names of the rules.
+    pub taken: BTreeMap<String, u64>,
+}
+
 impl ScrubRules {
+    /// Takes what the patterns name out of a text of a report.
+    #[must_use]
+    pub fn scrub_plain_text(&self, text: &str) -> ScrubbedText {
+        let mut taken = TakenCounts::default();
+        let scrubbed = self.scrub_text(&self.patterns, text, &mut taken);
+        ScrubbedText { text: scrubbed.unwrap_or_else(|| text.to_owned()), taken: taken.counts }
+    }
+
     /// Returns the text without what the patterns take in each of its lines, or None if they take nothing. Marks of these rules
     /// stay, so the result is not changed by the same rules.
-    pub(crate) fn scrub_text(&self, text: &str, taken: &mut TakenCounts) -> Option<String> {
+    pub(crate) fn scrub_text(
+        &self,
+        patterns: &[PatternRule],
+        text: &str,
+        taken: &mut TakenCounts,
+    ) -> Option<String> {
         let (mut out, mut is_changed) = (String::new(), false);
         for (place, line) in text.split('\n').enumerate() {
             if place > 0 {
                 out.push('\n');
             }
-            let scrubbed = self.scrub_line(line, taken);
-            is_changed |= scrubbed.is_some();
+            let scrubbed = self.scrub_line(patterns, line, taken);
+            if let Some(scrubbed) = &scrubbed {
+                taken.keep_text(line, scrubbed);
+                is_changed = true;
+            }
             out.push_str(scrubbed.as_deref().unwrap_or(line));
         }
         is_changed.then_some(out)
     }
 
-    fn scrub_line(&self, text: &str, taken: &mut TakenCounts) -> Option<String> {
+    fn scrub_line(&self, patterns: &[PatternRule], text: &str, taken: &mut TakenCounts) -> Option<String> {
         let mut now = text.to_owned();
         for round in 0..=ROUNDS_LIMIT {
             let mut last = None;
-            for rule in &self.patterns {
+            for rule in patterns {
                 let Ok((replaced, count)) = self.replace_matches(rule, &now) else {
                     return Some(take_whole(rule, taken));
                 };

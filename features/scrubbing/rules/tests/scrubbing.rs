@@ -107,6 +107,7 @@ fn every_text_of_a_report_is_searched() {
         "crash": {"error": {"reason": marker, "nsexception": {"userInfo": marker}},
             "threads": [{"name": marker, "notable_addresses": {"x0": {"type": "string", "value": marker}}}],
             "diagnosis": marker},
+        "binary_images": [{"name": "Shop", "crash_info_message": marker, "crash_info_message2": marker}],
         "debug": {"console_log": [format!("line of {marker}")]},
         "process": {"last_dealloced_nsexception": {"reason": marker}},
         "recrash_report": {"crash": {"error": {"reason": marker}}, "user": {"a": [marker]}},
@@ -140,6 +141,26 @@ fn a_report_of_metric_kit_keeps_its_stacks_and_versions() {
     assert_eq!(scrub(&rules, &report).to_string(), wanted);
 }
 
+#[test]
+fn a_log_of_apple_of_two_texts_keeps_its_stacks_and_versions() {
+    let rules = compile(&every_pattern(ScrubAction::Mask));
+    let log = concat!(
+        r#"{"bug_type":"309","app_version":"1.2.3.4","os_version":"iPhone OS 26.1 (23B85)","name":"of jane@example.com"}"#,
+        "\n",
+        r#"{"procPath":"/Users/jane/Shop.app/Shop","bundleInfo":{"CFBundleVersion":"10.0.0.1"},"asi":{"lib":["no jane@example.com"]},
+        "usedImages":[{"uuid":"u","path":"/Users/jane/Shop.app/Shop","name":"jane@example.com"}],
+        "threads":[{"frames":[{"symbol":"jane@example.com"}],"name":"jane@example.com"}]}"#,
+        "\n\0\0"
+    );
+    let wanted = log
+        .replace("of jane@example.com", "of [scrubbed:email]")
+        .replace("no jane@example.com", "no [scrubbed:email]")
+        .replace("/Users/jane/", "/Users/[scrubbed:user_path]/")
+        .replace("}],\"name\":\"jane@example.com\"", "}],\"name\":\"[scrubbed:email]\"");
+    assert_eq!(String::from_utf8_lossy(&rules.scrub_report(log.as_bytes()).unwrap().bytes), wanted);
+    assert!(matches!(rules.scrub_report(b"{}\n{\"a\""), Err(ScrubError::Invalid { .. })));
+}
+
 /// A late revision is made from the scrubbed body: without what Unslide added it has to be the same report.
 #[test]
 fn a_report_without_its_additions_is_scrubbed_to_the_same_bytes() {
@@ -151,7 +172,7 @@ fn a_report_without_its_additions_is_scrubbed_to_the_same_bytes() {
         "symbolication":{"version":1,"engine":"unslide/0.1.0","revision":1,"status":"none","frames":{"total":1,"symbolicated":0},"images":[]}}"#;
     let limits = ReadLimits::default();
     let scrubbed = rules.scrub_report(enriched).unwrap();
-    assert_eq!(scrubbed.taken, [("email".to_owned(), 2)].into());
+    assert_eq!(scrubbed.taken, [("email".to_owned(), 2), ("user_path".to_owned(), 1)].into());
     let stripped = splice::strip_additions(enriched, &limits).unwrap();
     assert_ne!(stripped.len(), enriched.len());
     let of_scrubbed = splice::strip_additions(&scrubbed.bytes, &limits).unwrap();

@@ -4,6 +4,7 @@ use crate::config::Settings;
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::pipeline::skips::SkipLimit;
 use crate::records::{Content, ReadRecord};
+use crate::rewriting::ReportRewriters;
 use crate::topics::Topics;
 use std::sync::Arc;
 use unslide_report::reader::ReportReaders;
@@ -37,4 +38,6 @@ pub struct Resources {
     pub read: ReadRecord,
     /// Readers of reports in other formats.
     pub readers: ReportReaders,
+    /// The rewriters of reports that features have.
+    pub rewriters: Arc<ReportRewriters>,
 }

@@ -79,6 +79,7 @@ impl Bench {
             metrics,
             read,
             readers: ReportReaders::default(),
+            rewriters: Arc::new(crate::rewriting::ReportRewriters::new([])),
         });
         let first =
             PartitionPosition { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };

@@ -1,5 +1,6 @@
 //! The context of a report, for the shares of its group.
 
+use crate::rewriting::ChangeCounts;
 use serde_json::{Map, Value, json};
 use unslide_report::{ContextKey, OurFinding, Report, list_state_facts};
 
@@ -9,8 +10,8 @@ const KEYS_BYTES_LIMIT: usize = 6 << 10;
 const TEXT_CHARS_LIMIT: usize = 64;
 
 /// Returns the known facts about the app and the device, the app's own keys that are texts, numbers or booleans, and the
-/// verdicts and hints of analyses with the expressions that they name.
-pub fn build_context(report: &Report<'_>) -> Value {
+/// verdicts and hints of analyses with the expressions that they name. `changes` is what features have changed in the report.
+pub fn build_context(report: &Report<'_>, changes: Option<&ChangeCounts>) -> Value {
     let (app, device, keys) = report.read_state();
     let facts: Map<String, Value> = list_state_facts(&app, &device)
         .into_iter()
@@ -23,13 +24,17 @@ pub fn build_context(report: &Report<'_>) -> Value {
         let found = |one: &OurFinding| Some((cut(&one.member), Value::String(cut(text(one)?))));
         findings.iter().filter_map(found).collect()
     };
-    json!({
+    let mut context = json!({
         "facts": facts,
         "keys": keys,
         "verdicts": by_member(|finding| finding.verdict.as_ref()),
         "subjects": by_member(|finding| finding.subject.as_ref()),
         "hints": by_member(|finding| finding.hint.as_ref()),
-    })
+    });
+    if let Some(changes) = changes {
+        context["changes"] = json!(changes);
+    }
+    context
 }
 
 /// Returns the first keys that fit the limit.
@@ -61,7 +66,7 @@ mod tests {
             keys.join(",")
         );
         let report = Report::read(input.as_bytes(), &ReadLimits::default()).unwrap();
-        let context = build_context(&report);
+        let context = build_context(&report, None);
         let facts =
             json!({"in_background": true, "low_storage": true, "low_battery": false, "jailbroken": false});
         assert_eq!((&context["facts"], &context["verdicts"]), (&facts, &json!({"fault": "trap"})));

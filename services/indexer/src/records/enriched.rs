@@ -1,16 +1,14 @@
 //! Converts a record of the output topic to the row that is stored. Runs on the CPU pool and does no I/O.
 
+use super::Reading;
 use super::context::build_context;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, SenderKeyId, TenantId, timestamp};
+use unslide_model::{ContentHash, ReportId, SenderKeyId, TenantId, timestamp};
 use unslide_proto::{body, headers};
-use unslide_report::reader::ReportReaders;
-use unslide_report::{
-    Ours, OwnFrames, ProcessIdentity, ReadError, ReadLimits, Report, ReportSummary, TopFrame,
-};
+use unslide_report::{Ours, OwnFrames, ProcessIdentity, ReadError, Report, ReportSummary, TopFrame};
 use unslide_store::Uuid;
 use unslide_store::persons::hash_person;
 use unslide_store::reports::{
@@ -38,13 +36,9 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
-/// Reads a record. `now` is only used to reject impossible times.
-pub fn read_report(
-    record: &Record,
-    readers: &ReportReaders,
-    limits: &ReadLimits,
-    now: OffsetDateTime,
-) -> Result<ReadReport, Unreadable> {
+/// Reads a record. Its identity is that of the bytes as they came, and all else is of what the rewriters of features leave.
+pub fn read_report(record: &Record, reading: &Reading) -> Result<ReadReport, Unreadable> {
+    let Reading { readers, limits, .. } = reading;
     let tenant = record.headers.get_text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
     })?;
@@ -53,30 +47,46 @@ pub fn read_report(
     let refused = |error: ReadError| unreadable(error.reason(), error.to_string());
     let document = readers.open(input, limits).map_err(refused)?;
     let report = Report::read(document.json(), limits).map_err(refused)?;
-    let ours = report.ours.as_ref().ok_or_else(|| unreadable("not_enriched", "the report lacks our key"))?;
+    let not_enriched = || unreadable("not_enriched", "the report lacks our key");
+    let ours = report.ours.as_ref().ok_or_else(not_enriched)?;
     let revision = ours.revision.or_else(|| record.headers.get_number(headers::REVISION));
     let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| {
         unreadable("no_revision", "neither the report nor a header says which revision it is")
     })?;
-    let original = document.stripped().unwrap_or_else(|| report.strip_additions());
+    let (report_id, content_hash) = read_identity(record).unwrap_or_else(|| {
+        let original = document.stripped().unwrap_or_else(|| report.strip_additions());
+        (report.id, ContentHash(Sha256::digest(&original).into()))
+    });
+    // Hashed, so that a person's reports are found and erased whatever is rewritten.
+    let users = unslide_report::list_users(document.json(), limits, MOST_REPORT_USERS);
     let summary = report.summary();
+    let app = summary.app.as_deref().unwrap_or_default();
+    let rewritten = reading.rewriters.rewrite_document(&tenant, app, input);
+    let rewritten = rewritten.map_err(|detail| unreadable("not_rewritten", detail))?;
+    let input: &[u8] = rewritten.as_ref().map_or(&input[..], |rewritten| rewritten.bytes.as_slice());
+    let opened = rewritten.as_ref().map(|_| readers.open(input, limits)).transpose().map_err(refused)?;
+    let document = opened.as_ref().unwrap_or(&document);
+    let read =
+        opened.as_ref().map(|opened| Report::read(opened.json(), limits)).transpose().map_err(refused)?;
+    let (report, summary) = match &read {
+        Some(read) => (read, read.summary()),
+        None => (&report, summary),
+    };
+    let ours = report.ours.as_ref().ok_or_else(not_enriched)?;
     let monitor = summary.monitor_id.clone();
     let arrival = Arrival {
-        report_id: report.id,
-        content_hash: ContentHash(Sha256::digest(&original).into()),
+        report_id,
+        content_hash,
         revision,
-        received_at: received_at(record, now),
+        received_at: received_at(record, reading.now),
         body: body::compress_report(input),
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
         facts: ReportDetails {
             terms: report.search_terms(),
-            users: unslide_report::list_users(document.json(), limits, MOST_REPORT_USERS)
-                .iter()
-                .map(|user| hash_person(user))
-                .collect(),
+            users: users.iter().map(|user| hash_person(user)).collect(),
             process_identity: report.process_identity().and_then(|process| identity_column(&process)),
-            context: build_context(&report),
-            teller: find_teller(&report, monitor.as_deref(), document.is_translated()),
+            context: build_context(report, rewritten.as_ref().map(|rewritten| &rewritten.changes)),
+            teller: find_teller(report, monitor.as_deref(), document.is_translated()),
             is_second_handler: monitor.as_deref().is_some_and(is_second_handler),
             process_id: report.process_id().and_then(|pid| u32::try_from(pid).ok()),
             is_memory_exception: report.crash_error().is_memory_exception(),
@@ -88,6 +98,13 @@ pub fn read_report(
         traceparent: record.headers.get_text(headers::TRACEPARENT).map(str::to_owned),
     };
     Ok(ReadReport { tenant, arrival })
+}
+
+/// Returns the identity that a later revision carries: it may be made of other bytes than the first one. Only workers write
+/// the headers of the outputs.
+fn read_identity(record: &Record) -> Option<(ReportId, ContentHash)> {
+    let hash = record.headers.get_text(headers::CONTENT_HASH)?.parse().ok()?;
+    Some((record.headers.get_text(headers::REPORT_ID)?.parse().ok()?, hash))
 }
 
 /// Returns when the report first arrived at the broker: the time that the symbolizer passed on, or else the
@@ -255,12 +272,16 @@ fn list_images(ours: &Ours) -> Vec<ImageUse> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use unslide_report::splice;
-    use unslide_stream::{Headers, RecordRef};
+    use crate::records::Content;
+    use crate::rewriting::LoadedRewriters;
+    use std::sync::Arc;
+    use unslide_report::reader::ReportReaders;
+    use unslide_report::{ReadLimits, splice};
+    use unslide_stream::{Headers, RecordRef, SignatureSettings, Signatures};
 
-    const ENRICHED: &str = r#"{"report":{"id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},"crash":{"error":{"type":"mach"}},
+    pub(crate) const ENRICHED: &str = r#"{"report":{"id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},"crash":{"error":{"type":"mach"}},
         "system":{"CFBundleIdentifier":"com.acme.shop","CFBundleShortVersionString":"1.2","device_app_hash":"d"},
         "symbolication":{"version":1,"engine":"unslide/0.1.0","revision":2,"status":"partial",
         "frames":{"total":3,"symbolicated":1},"images":[
@@ -268,13 +289,26 @@ mod tests {
         {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"found","generation":4,"stripped":true},
         {"name":"nameless","status":"missing"}]}}"#;
 
-    fn record(value: &str, headers: Headers) -> Record {
+    pub(crate) fn record(value: &str, headers: Headers) -> Record {
         Record {
             at: RecordRef { topic: "out".into(), partition: 0, offset: 7 },
             time_millis: Some(1_763_600_000_000),
             key: None,
             value: Some(value.to_owned().into()),
             headers,
+        }
+    }
+
+    pub(crate) fn reading() -> Reading {
+        Reading {
+            content: Content::Reports,
+            readers: ReportReaders::default(),
+            rewriters: LoadedRewriters::default(),
+            limits: ReadLimits::default(),
+            signatures: Arc::new(Signatures::new(&SignatureSettings::default())),
+            requests: Arc::from("requests"),
+            now: now(),
+            has_spans: false,
         }
     }
 
@@ -291,9 +325,7 @@ mod tests {
             .with(headers::ORIGIN_PARTITION, "1")
             .with(headers::ORIGIN_OFFSET, "5")
             .with(headers::SENDER_KEY, "0a1b2c3d");
-        let read =
-            read_report(&record(ENRICHED, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-                .unwrap();
+        let read = read_report(&record(ENRICHED, headers), &reading()).unwrap();
         let arrival = read.arrival;
         assert_eq!((read.tenant.as_str(), arrival.revision), ("acme", 2));
         assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
@@ -310,15 +342,28 @@ mod tests {
         assert_eq!(body::decompress_report(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());
     }
 
+    /// Proves: late-symbols
+    #[test]
+    fn a_later_revision_of_other_bytes_is_the_same_report_and_an_older_one_is_known_by_its_bytes() {
+        let nameless = ENRICHED.replace(r#""report":{"id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},"#, "");
+        let of_acme = || Headers::new().with(headers::TENANT, "acme");
+        let first = read_report(&record(&nameless, of_acme()), &reading()).unwrap().arrival;
+        let changed = nameless.replace(r#""mach""#, r#""mach","reason":"[scrubbed:email]""#);
+        let later = read_report(&record(&changed, of_acme()), &reading()).unwrap().arrival;
+        assert!(later.content_hash != first.content_hash && later.report_id != first.report_id);
+        let carried = of_acme()
+            .with(headers::REPORT_ID, first.report_id.to_string())
+            .with(headers::CONTENT_HASH, first.content_hash.to_string());
+        let later = read_report(&record(&changed, carried), &reading()).unwrap().arrival;
+        assert_eq!((later.report_id, later.content_hash), (first.report_id, first.content_hash));
+        assert_eq!(later.facts.reason.as_deref(), Some("[scrubbed:email]"));
+    }
+
     #[test]
     fn a_report_says_the_share_that_is_sent() {
         let sampled = |enriched: &str| {
             let headers = Headers::new().with(headers::TENANT, "acme");
-            read_report(&record(enriched, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-                .unwrap()
-                .arrival
-                .facts
-                .sampled
+            read_report(&record(enriched, headers), &reading()).unwrap().arrival.facts.sampled
         };
         assert_eq!(sampled(ENRICHED), None);
         let report = ENRICHED.replacen("\"report\":{", "\"report\":{\"sampled\":0.25,", 1);
@@ -333,14 +378,7 @@ mod tests {
             format!(r#""crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{frame}]}}}}],"#);
         let headers = Headers::new().with(headers::TENANT, "acme");
         let enriched = ENRICHED.replace("\"crash\":{", &threads);
-        let arrival = read_report(
-            &record(&enriched, headers),
-            &ReportReaders::default(),
-            &ReadLimits::default(),
-            now(),
-        )
-        .unwrap()
-        .arrival;
+        let arrival = read_report(&record(&enriched, headers), &reading()).unwrap().arrival;
         assert_eq!(arrival.facts.terms, ["Cart.price", "Cart.swift", "Cart.total"]);
     }
 
@@ -353,13 +391,7 @@ mod tests {
             let system = format!(r#""system":{{"process_name":"Shop","process_id":{pid},"#);
             let enriched = ENRICHED.replacen('{', images, 1).replace("\"system\":{", &system);
             let headers = Headers::new().with(headers::TENANT, "acme");
-            let read = read_report(
-                &record(&enriched, headers),
-                &ReportReaders::default(),
-                &ReadLimits::default(),
-                now(),
-            )
-            .unwrap();
+            let read = read_report(&record(&enriched, headers), &reading()).unwrap();
             read.arrival.facts.process_identity
         };
         assert!(identity(7).is_some() && identity(7) == identity(7));
@@ -419,9 +451,7 @@ mod tests {
     fn what_cannot_be_stored_says_why() {
         let why = |value: &str, tenant: &str| {
             let headers = Headers::new().with(headers::TENANT, tenant.to_owned());
-            read_report(&record(value, headers), &ReportReaders::default(), &ReadLimits::default(), now())
-                .unwrap_err()
-                .reason
+            read_report(&record(value, headers), &reading()).unwrap_err().reason
         };
         assert_eq!(why(ENRICHED, "No Tenant"), "no_tenant");
         assert_eq!(why("{", "acme"), "truncated");

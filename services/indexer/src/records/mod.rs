@@ -12,6 +12,7 @@ pub mod ledger;
 
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::feature::EventTopic;
+use crate::rewriting::LoadedRewriters;
 use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_model::{PROCESS_USE, TenantId, timestamp};
@@ -128,6 +129,8 @@ pub struct Reading {
     pub content: Content,
     /// Readers of reports in other formats.
     pub readers: ReportReaders,
+    /// The rewriters of reports that features have.
+    pub rewriters: LoadedRewriters,
     /// Limits for reading a report.
     pub limits: ReadLimits,
     /// The gateways' keys, for checking the signatures of events.
@@ -234,7 +237,7 @@ fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
 
 pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {
     match reading.content {
-        Content::Reports => enriched::read_report(record, &reading.readers, &reading.limits, reading.now)
+        Content::Reports => enriched::read_report(record, reading)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
         Content::Ledger => ledger::read_entry(record).unwrap_or_else(Parsed::Unreadable),
         Content::Events(topic) => event::read_event(record, &reading.signatures, reading.now, topic)

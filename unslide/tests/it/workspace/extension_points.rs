@@ -24,9 +24,10 @@ const LISTS: [&str; 2] = ["unslide/src/features.rs", "unslide-client/src/feature
 /// Lists of what a type above has.
 const OTHER_LISTS: [&str; 1] = ["FEATURES"];
 
-/// The most extension points, and the most of them with at most one user. Lower them with the points.
-const MOST_POINTS: usize = 22;
-const MOST_WITH_ONE_USER: usize = 7;
+/// The most extension points, and the most of them with at most one user. Lower them with the points. One has one user because the
+/// core has to call it before it stores a report: what is rewritten later was stored before.
+const MOST_POINTS: usize = 23;
+const MOST_WITH_ONE_USER: usize = 8;
 
 /// The features that use each extension point.
 type Users = BTreeMap<String, BTreeSet<String>>;

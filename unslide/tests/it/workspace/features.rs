@@ -49,6 +49,8 @@ const WORDS: [(&str, &str); 64] = [
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
     ("scrubbing", "unslide_scrubbing"),
+    ("scrubbing", "scrub_rules"),
+    ("scrubbing", "scrub_salts"),
     ("source-context", "unslide_source_context"),
     ("source-context", "include_sources"),
     ("symbol-server", "unslide_symbol_server"),

@@ -110,6 +110,9 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', true, '{}', now(), now());
      INSERT INTO otlp_outbox (tenant, report_id, variant, revision, queued_at)
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 1, now());
+     INSERT INTO scrub_salts (tenant, salt) VALUES ('acme', sha256('salt'));
+     INSERT INTO scrub_rules (tenant, app, revision, rules, changed_at)
+     VALUES ('acme', '', md5('rules')::uuid, '{}', now());
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
      INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
@@ -338,6 +341,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_tickets_due", "the same of the version before"),
     ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
+    (
+        "unslide_scrub_revisions",
+        "the indexer scrubs the reports of all tenants: slugs, apps and numbers of changes only",
+    ),
     ("unslide_owners_due", "the api looks for the owners of groups of all tenants: slugs only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),

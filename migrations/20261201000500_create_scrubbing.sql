@@ -1,0 +1,41 @@
+-- The salt of a tenant's hashes. No API reads it.
+CREATE TABLE scrub_salts (
+    tenant text PRIMARY KEY REFERENCES tenants (slug),
+    salt   bytea NOT NULL CHECK (length(salt) = 32)
+);
+SELECT unslide_protect('scrub_salts', 'tenant', 'SELECT, INSERT, DELETE');
+
+-- What is taken out of the reports of an app before they are stored.
+CREATE TABLE scrub_rules (
+    tenant     text NOT NULL REFERENCES tenants (slug),
+    -- Empty for the apps without rules of their own.
+    app        text NOT NULL,
+    -- New with each change.
+    revision   uuid NOT NULL,
+    rules      jsonb NOT NULL,
+    changed_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, app)
+);
+SELECT unslide_protect('scrub_rules', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Which tenants have rules for which apps.
+CREATE FUNCTION unslide_scrub_revisions() RETURNS TABLE (tenant text, app text, revision uuid)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT r.tenant, r.app, r.revision FROM scrub_rules r
+$$;
+REVOKE ALL ON FUNCTION unslide_scrub_revisions FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unslide_scrub_revisions TO unslide_service;
+
+-- Counts of two revisions of a report by feature and word, added up.
+CREATE FUNCTION unslide_add_changes(earlier jsonb, later jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT jsonb_object_agg(sums.feature, sums.counts) FROM (
+        SELECT words.feature, jsonb_object_agg(words.word, words.count) AS counts FROM (
+            SELECT f.key AS feature, w.key AS word, sum(w.value::bigint) AS count
+            FROM (VALUES (earlier), (later)) AS both_sides (side)
+            CROSS JOIN LATERAL jsonb_each(coalesce(side, '{}')) f CROSS JOIN LATERAL jsonb_each_text(f.value) w
+            GROUP BY f.key, w.key) words
+        GROUP BY words.feature) sums
+$$;
+GRANT EXECUTE ON FUNCTION unslide_add_changes TO unslide_service;
