@@ -74,6 +74,7 @@ const WORDS: [(&str, &str); 64] = [
     ("uploaders", "bugsnag"),
     ("uploaders", "posthog"),
     ("mcp", "unslide_mcp"),
+    ("verdicts", "unslide_verdicts"),
 ];
 /// The lists of features: of the services, and of the client.
 const LISTS: [&str; 2] = ["unslide/src/features.rs", "unslide-client/src/features.rs"];

@@ -1,0 +1,32 @@
+//! Random counts from a seed.
+
+/// A generator of random numbers (SplitMix64).
+pub struct Simulation(u64);
+
+impl Simulation {
+    pub fn new(seed: u64) -> Simulation {
+        Simulation(seed)
+    }
+
+    /// Returns a number from 0 to 1.
+    fn draw_share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        f64::from(u32::try_from(bits >> 32).unwrap()) / f64::from(u32::MAX)
+    }
+
+    /// Returns a count with a Poisson distribution: the events of a process within a time.
+    pub fn draw_count(&mut self, mean: f64) -> u64 {
+        let (mut time, mut count) = (0.0, 0);
+        loop {
+            time -= self.draw_share().max(f64::MIN_POSITIVE).ln();
+            if time > mean {
+                return count;
+            }
+            count += 1;
+        }
+    }
+}
