@@ -15,7 +15,7 @@ impl Simulation {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^= bits >> 31;
-        f64::from(u32::try_from(bits >> 32).unwrap()) / f64::from(u32::MAX)
+        f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
     /// Returns a count with a Poisson distribution: the events of a process within a time.
