@@ -1,5 +1,7 @@
 //! A mixture of likelihood ratios against one hypothesis.
 
+use crate::count::to_real;
+
 /// Evidence against a hypothesis: the mean of the likelihood ratios of some alternatives, all with the same weight.
 pub struct MixtureEvidence<const N: usize> {
     /// The logarithm of each likelihood ratio.
@@ -44,4 +46,10 @@ fn log_mean<const N: usize>(logs: &[f64; N]) -> f64 {
     }
     let mean = logs.iter().map(|log| (log - largest).exp() / f64::from(u32::try_from(N).unwrap_or(1)));
     largest + mean.sum::<f64>().ln()
+}
+
+/// Returns the logarithm of the likelihood ratio of a multiple of a rate to the rate, for the Poisson count of events in some sessions.
+pub fn poisson_log_ratio(sessions: u64, events: u64, rate: f64, multiple: f64) -> f64 {
+    let gained = if events == 0 { 0.0 } else { to_real(events) * multiple.ln() };
+    gained - (multiple - 1.0) * rate * to_real(sessions)
 }

@@ -2,7 +2,7 @@
 
 use crate::ERROR_LIMIT;
 use crate::count::{format_count, to_real};
-use crate::evidence::MixtureEvidence;
+use crate::evidence::{MixtureEvidence, poisson_log_ratio};
 use std::fmt::{self, Display, Formatter};
 
 /// A fixed bug has less than this share of its old rate.
@@ -13,8 +13,8 @@ const LEFTOVER_SHARE: f64 = 0.05;
 const FIXED_ALTERNATIVES: [f64; 3] = [0.0, 0.15, 0.4];
 /// Rates above the hypothesis "fixed", as multiples of its own rate.
 const OPEN_ALTERNATIVES: [f64; 3] = [2.0, 5.0, 15.0];
-/// The most sessions that a verdict asks for.
-const MORE_SESSIONS_LIMIT: u64 = 1 << 50;
+/// The most sessions that a verdict asks for, as a multiple of those before the fix.
+const MORE_SESSIONS_LIMIT: u64 = 100;
 /// Steps of a search by halves, enough for every bit of a number.
 const SEARCH_STEPS: u32 = 100;
 
@@ -43,7 +43,7 @@ pub enum FixVerdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixEvidence {
     pub verdict: FixVerdict,
-    /// Sessions and crashes since the fix.
+    /// Sessions and crashes since the fix. Those of a fixed bug are without the sessions of today.
     pub since: VersionCounts,
     /// Crashes in these sessions at the old rate.
     pub expected: f64,
@@ -51,14 +51,20 @@ pub struct FixEvidence {
 
 /// Evaluates the crashes of each day since a fix against the rate before it.
 ///
+/// The sessions of `today` say that a bug is not fixed, but not that it is: most apps report a crash at their next start.
+///
 /// Half of the error is for the old rate, which is an estimate, too. The counts before the fix must not change between two readings.
 #[must_use]
-pub fn judge_fix(before: VersionCounts, days: &[VersionCounts]) -> FixEvidence {
-    let mut since = VersionCounts::default();
-    for day in days {
-        since.sessions = since.sessions.saturating_add(day.sessions);
-        since.crashes = since.crashes.saturating_add(day.crashes);
-    }
+pub fn judge_fix(before: VersionCounts, days: &[VersionCounts], today: VersionCounts) -> FixEvidence {
+    let settled = VersionCounts { sessions: 0, ..today };
+    let sum = |today: VersionCounts| {
+        let add = |sum: VersionCounts, day: &VersionCounts| VersionCounts {
+            sessions: sum.sessions.saturating_add(day.sessions),
+            crashes: sum.crashes.saturating_add(day.crashes),
+        };
+        days.iter().fold(today, add)
+    };
+    let since = sum(settled);
     if before.sessions == 0 || before.crashes == 0 {
         return FixEvidence { verdict: FixVerdict::TooEarly { more_sessions: None }, since, expected: 0.0 };
     }
@@ -68,32 +74,35 @@ pub fn judge_fix(before: VersionCounts, days: &[VersionCounts]) -> FixEvidence {
     let fixed_rate = LEFTOVER_SHARE * per_session(upper_mean(before.crashes, half));
     let mut against_open = MixtureEvidence::new();
     let mut against_fixed = MixtureEvidence::new();
-    for day in days {
-        against_open.add_day(FIXED_ALTERNATIVES.map(|share| log_ratio(*day, open_rate, share)));
-        against_fixed.add_day(OPEN_ALTERNATIVES.map(|multiple| log_ratio(*day, fixed_rate, multiple)));
+    for day in days.iter().chain([&settled]) {
+        against_open.add_day(
+            FIXED_ALTERNATIVES.map(|share| poisson_log_ratio(day.sessions, day.crashes, open_rate, share)),
+        );
+    }
+    for day in days.iter().chain([&today]) {
+        against_fixed.add_day(
+            OPEN_ALTERNATIVES
+                .map(|multiple| poisson_log_ratio(day.sessions, day.crashes, fixed_rate, multiple)),
+        );
     }
     let verdict = if against_fixed.rejects(half) {
         FixVerdict::NotFixed
     } else if against_open.rejects(half) {
         FixVerdict::Fixed
     } else {
-        FixVerdict::TooEarly { more_sessions: find_more_sessions(&against_open, open_rate, half) }
+        let limit = before.sessions.saturating_mul(MORE_SESSIONS_LIMIT);
+        FixVerdict::TooEarly { more_sessions: find_more_sessions(&against_open, open_rate, limit) }
     };
+    let since = if verdict == FixVerdict::NotFixed { sum(today) } else { since };
     FixEvidence { verdict, since, expected: per_session(to_real(before.crashes)) * to_real(since.sessions) }
 }
 
-/// Returns the logarithm of the likelihood ratio of a multiple of a rate to the rate, for Poisson counts.
-fn log_ratio(counts: VersionCounts, rate: f64, multiple: f64) -> f64 {
-    let crashes = if counts.crashes == 0 { 0.0 } else { to_real(counts.crashes) * multiple.ln() };
-    crashes - (multiple - 1.0) * rate * to_real(counts.sessions)
-}
-
-fn find_more_sessions(evidence: &MixtureEvidence<3>, rate: f64, error: f64) -> Option<u64> {
+fn find_more_sessions(evidence: &MixtureEvidence<3>, rate: f64, limit: u64) -> Option<u64> {
     let suffices = |sessions| {
-        let counts = VersionCounts { sessions, crashes: 0 };
-        evidence.would_reject(FIXED_ALTERNATIVES.map(|share| log_ratio(counts, rate, share)), error)
+        let ratios = FIXED_ALTERNATIVES.map(|share| poisson_log_ratio(sessions, 0, rate, share));
+        evidence.would_reject(ratios, ERROR_LIMIT / 2.0)
     };
-    let (mut low, mut high) = (0, MORE_SESSIONS_LIMIT);
+    let (mut low, mut high) = (0, limit);
     if !suffices(high) {
         return None;
     }
@@ -107,17 +116,17 @@ fn find_more_sessions(evidence: &MixtureEvidence<3>, rate: f64, error: f64) -> O
 /// Returns a lower bound of the mean of a Poisson count, by Chernoff's inequality: it needs no distribution function.
 fn lower_mean(count: u64, error: f64) -> f64 {
     let count = to_real(count);
-    find_bound(count, error, (0.0, count))
+    find_bound(count, error, 0.0, count)
 }
 
 /// Returns an upper bound of the mean of a Poisson count, by the same inequality.
 fn upper_mean(count: u64, error: f64) -> f64 {
     let count = to_real(count);
-    find_bound(count, error, (count + 30.0 + 10.0 * count.sqrt(), count))
+    find_bound(count, error, count + 30.0 + 10.0 * count.sqrt(), count)
 }
 
 /// Searches between a mean that is too far from the count and one that is near enough.
-fn find_bound(count: f64, error: f64, (mut far, mut near): (f64, f64)) -> f64 {
+fn find_bound(count: f64, error: f64, mut far: f64, mut near: f64) -> f64 {
     for _ in 0..SEARCH_STEPS {
         let mean = f64::midpoint(far, near);
         let log_chance = -(mean - count + count * (count / mean).ln());
@@ -139,6 +148,9 @@ impl Display for FixEvidence {
             }
             FixVerdict::TooEarly { more_sessions: Some(more) } => {
                 write!(f, "too early: {} more sessions", format_count(more))
+            }
+            FixVerdict::TooEarly { more_sessions: None } if expected > 0.0 => {
+                write!(f, "too early: {crashes} in {sessions} sessions, {expected:.0} expected")
             }
             FixVerdict::TooEarly { more_sessions: None } => {
                 f.write_str("too early: no rate before the fix is known")

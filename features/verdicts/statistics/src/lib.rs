@@ -2,8 +2,8 @@
 //!
 //! Each test may be read on any day, and as often as a reader wants. The chance of a wrong verdict over all readings together is at most
 //! [`ERROR_LIMIT`]: the evidence is a mixture of likelihood ratios, which exceeds `1 / error` with at most that chance (Ville's inequality).
-//! The mixtures are finite sums, so that no special function is needed: a crate of distributions would have tests with a fixed
-//! number of observations only.
+//! The mixtures are finite sums, so that no special function is needed. `statrs` has distributions, and tests with a fixed number
+//! of observations only: none of them may be read every day.
 //!
 //! The tests assume that crashes of different sessions are independent.
 
@@ -12,8 +12,12 @@ mod evidence;
 mod fix;
 mod release;
 
+pub use count::format_count;
 pub use fix::{FixEvidence, FixVerdict, VersionCounts, judge_fix};
-pub use release::{DayComparison, ReleaseEvidence, ReleaseVerdict, judge_release};
+pub use release::{
+    DayComparison, MEASURES_LIMIT, MeasureEvidence, RARE_RATE, ReleaseEvidence, ReleaseVerdict,
+    TOLERATED_MULTIPLE, WORSE_MULTIPLE, judge_release,
+};
 
 /// The chance of a wrong verdict, over all readings of one test.
 pub const ERROR_LIMIT: f64 = 0.01;

@@ -1,5 +1,15 @@
 //! Random counts from a seed.
 
+/// Returns the number of simulated releases: 10,000 for `scripts/bench verdicts`, else 1,000.
+pub fn count_releases() -> u64 {
+    std::env::var("UNSLIDE_TEST_RELEASES").map_or(1_000, |releases| releases.parse().unwrap())
+}
+
+/// Returns true if at most one of a hundred releases is wrong.
+pub fn is_one_percent(wrong: usize) -> bool {
+    wrong as u64 * 100 <= count_releases()
+}
+
 /// A generator of random numbers (SplitMix64).
 pub struct Simulation(u64);
 
@@ -15,7 +25,7 @@ impl Simulation {
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^= bits >> 31;
-        f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+        f64::from(u32::try_from(bits >> 32).unwrap()) / f64::from(u32::MAX)
     }
 
     /// Returns a count with a Poisson distribution: the events of a process within a time.
