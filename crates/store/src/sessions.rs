@@ -4,6 +4,7 @@ use crate::persons::hash_person;
 use crate::queries::person::{FoundSession, PersonScope, SEARCHED_SESSIONS_LIMIT};
 use crate::{HookFuture, Result, TenantTx};
 use time::{Date, OffsetDateTime};
+use unslide_model::QuantileSketch;
 
 /// The functions of a feature that has sessions.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,10 @@ pub struct SessionHook {
     pub count: CountSessions,
     /// Lists the sessions of apps by hour, of which a group hits a part.
     pub list_hours: ListSessionHours,
+    /// Lists the sessions of versions of an app by day, which a test compares.
+    pub list_days: ListSessionDays,
+    /// Lists what versions of an app measured by day, which a test compares.
+    pub list_values: ListValueDays,
     /// Finds the memory limit of an app on a device that other sessions teach, in bytes: it decides how the run of a
     /// report ended.
     pub find_memory_limit: FindMemoryLimit,
@@ -24,6 +29,12 @@ pub struct SessionHook {
 pub type CountSessions = for<'t> fn(&'t mut TenantTx, AppPeriod<'t>) -> HookFuture<'t, Option<AppSessions>>;
 /// See [`SessionHook::list_hours`].
 pub type ListSessionHours = for<'t> fn(&'t mut TenantTx, AppHours<'t>) -> HookFuture<'t, Vec<HourSessions>>;
+/// See [`SessionHook::list_days`].
+pub type ListSessionDays =
+    for<'t> fn(&'t mut TenantTx, VersionPeriod<'t>) -> HookFuture<'t, Vec<SessionDayCounts>>;
+/// See [`SessionHook::list_values`].
+pub type ListValueDays =
+    for<'t> fn(&'t mut TenantTx, VersionPeriod<'t>, &'t [&'static str]) -> HookFuture<'t, Vec<ValueDay>>;
 /// See [`SessionHook::find_memory_limit`].
 pub type FindMemoryLimit = for<'t> fn(&'t mut TenantTx, DeviceScope<'t>) -> HookFuture<'t, Option<u64>>;
 /// See [`SessionHook::find_of_person`].
@@ -48,6 +59,53 @@ pub struct AppHours<'t> {
     pub apps: &'t [String],
     /// The beginning of the first hour.
     pub since: OffsetDateTime,
+}
+
+/// Versions of an app in a period of whole days (UTC).
+#[derive(Clone, Copy, Debug)]
+pub struct VersionPeriod<'t> {
+    /// The app.
+    pub app: &'t str,
+    /// The versions; all if absent.
+    pub versions: Option<&'t [String]>,
+    /// The first day.
+    pub first: Date,
+    /// The last day, which is part of the period.
+    pub last: Date,
+}
+
+/// The sessions of a version that began on a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionDayCounts {
+    /// The version; empty if the sessions name none.
+    pub version: String,
+    /// The day.
+    pub day: Date,
+    /// Their number, those that they represent included.
+    pub sessions: i64,
+    /// Those of them that crashed.
+    pub crashed: i64,
+    /// Those of them that ended in the foreground for lack of memory.
+    pub out_of_memory: i64,
+    /// The sum of the squares of their weights.
+    pub squares: i64,
+}
+
+/// What a version measured on a day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueDay {
+    /// The version; empty if the measurements name none.
+    pub version: String,
+    /// The day.
+    pub day: Date,
+    /// The name of the measure.
+    pub name: String,
+    /// The number of measurements, those that they represent included.
+    pub observations: f64,
+    /// The sum of the squares of what each sender added to them: says how many independent ones they are worth.
+    pub squares: f64,
+    /// Their distribution.
+    pub sketch: QuantileSketch,
 }
 
 /// The sessions of an app that began in an hour.
@@ -95,6 +153,27 @@ pub async fn count_sessions(tx: &mut TenantTx, period: AppPeriod<'_>) -> Result<
 pub async fn list_hours(tx: &mut TenantTx, hours: AppHours<'_>) -> Result<Vec<HourSessions>> {
     match find_hook(tx) {
         Some(sessions) => (sessions.list_hours)(tx, hours).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Lists the sessions of versions of an app by day, at most 50,000 days of versions, the newest first. Returns none if no feature
+/// has some.
+pub async fn list_days(tx: &mut TenantTx, period: VersionPeriod<'_>) -> Result<Vec<SessionDayCounts>> {
+    match find_hook(tx) {
+        Some(sessions) => (sessions.list_days)(tx, period).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Lists what versions of an app measured by day, at most 1,000 entries, the newest first. Returns none if no feature has some.
+pub async fn list_values(
+    tx: &mut TenantTx,
+    period: VersionPeriod<'_>,
+    names: &[&'static str],
+) -> Result<Vec<ValueDay>> {
+    match find_hook(tx) {
+        Some(sessions) => (sessions.list_values)(tx, period, names).await,
         None => Ok(Vec::new()),
     }
 }

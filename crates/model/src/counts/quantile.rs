@@ -122,6 +122,13 @@ impl QuantileSketch {
         })
     }
 
+    /// Returns the weight of the values above a value, both at most [`QuantileSketch::RELATIVE_ERROR`] off.
+    #[must_use]
+    pub fn weight_above(&self, value: f64) -> u64 {
+        let above = self.buckets.iter().filter(|(bucket, _)| bucket_middle(**bucket) > value);
+        above.map(|(_, weight)| *weight).fold(0, u64::saturating_add)
+    }
+
     /// Returns the middle of the bucket with the value of this rank.
     fn find_rank(&self, rank: u64) -> f64 {
         let mut below = self.nothing;
@@ -287,6 +294,14 @@ mod tests {
         assert!((most / LARGEST_VALUE - 1.0).abs() <= f64::EPSILON, "{most}");
         let bounds = [LEAST, LARGEST_VALUE].map(|value| find_bucket(value).unwrap());
         assert_eq!(bounds, [*BUCKETS.start(), *BUCKETS.end()]);
+    }
+
+    #[test]
+    fn values_above_a_quantile_are_counted() {
+        let sketch = sketch(&[(0.0, 3), (100.0, 80), (500.0, 12), (2_000.0, 5)]);
+        let above = |share| sketch.weight_above(sketch.quantile(share).unwrap());
+        assert_eq!([above(0.5), above(0.9), above(1.0)], [17, 5, 0]);
+        assert_eq!(QuantileSketch::default().weight_above(0.0), 0);
     }
 
     #[test]
