@@ -10,7 +10,7 @@ use crate::{features, manual, upload};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use unslide_cli::symbols::BUILD_SYMCACHE;
-use unslide_cli::{CommandError, Console, Exit, Outcome, say};
+use unslide_cli::{CommandError, Console, Exit, FeatureCommand, Outcome, say};
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
 #[derive(Parser)]
@@ -137,8 +137,12 @@ pub fn arrange_commands(mut line: clap::Command, moved: &[(&str, &str)]) -> clap
     }
     for added in features::list_commands() {
         let command = (added.command)();
-        place_after(command.get_name(), added.follows);
-        line = line.subcommand(command);
+        if let Some(parent) = find_parent(added) {
+            line = line.mut_subcommand(parent, |parent| parent.subcommand(command));
+        } else {
+            place_after(command.get_name(), added.follows);
+            line = line.subcommand(command);
+        }
     }
     let at_its_place = |command: clap::Command| {
         let place = order.iter().position(|name| name == command.get_name());
@@ -158,8 +162,20 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
 #[must_use]
 pub fn run_feature_command(matches: &ArgMatches) -> Option<Outcome> {
     let (name, arguments) = matches.subcommand()?;
-    let added = features::list_commands().find(|added| (added.command)().get_name() == name)?;
-    Some((added.run)(arguments))
+    let find = |parent: Option<&str>, name: &str| {
+        features::list_commands()
+            .find(|added| find_parent(added) == parent && (added.command)().get_name() == name)
+    };
+    if let Some(added) = find(None, name) {
+        return Some((added.run)(arguments));
+    }
+    let (below, arguments) = arguments.subcommand()?;
+    Some((find(Some(name), below)?.run)(arguments))
+}
+
+/// Returns the command of the core that has a feature's command below it; `None` if it is a command of its own.
+fn find_parent(added: &FeatureCommand) -> Option<&'static str> {
+    added.follows.split_once(' ').map(|(parent, _)| parent)
 }
 
 /// Runs a command that asks the API or needs no server.
@@ -220,9 +236,20 @@ mod tests {
 
     #[test]
     fn the_commands_of_features_have_a_place_in_the_help() {
+        let line = command_line();
         for added in features::list_commands() {
-            assert!(command_line().find_subcommand(added.follows).is_some(), "{}", added.follows);
+            let followed = added.follows.split(' ').try_fold(&line, |line, name| line.find_subcommand(name));
+            assert!(followed.is_some(), "{}", added.follows);
         }
+    }
+
+    #[test]
+    fn a_command_of_a_feature_may_be_below_one_of_the_core() {
+        let line = "unslide release check --app com.example.shop --version 2.5.0 --against 2.4.1";
+        let matches = command_line().try_get_matches_from(line.split(' ')).unwrap();
+        let (name, release) = matches.subcommand().unwrap();
+        assert_eq!((name, release.subcommand_name()), ("release", Some("check")));
+        assert!(command_line().try_get_matches_from("unslide release show 2.5.0".split(' ')).is_ok());
     }
 
     #[test]

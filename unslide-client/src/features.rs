@@ -50,6 +50,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_tickets_commands::FEATURE,
     // Keys as Sentry's clients expect them.
     unslide_uploaders_commands::FEATURE,
+    // The gate of phased releases.
+    unslide_verdicts_commands::FEATURE,
 ];
 
 /// Returns the subcommands of every feature.

@@ -53,6 +53,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_owners::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::FEATURE,
+    // Whether bugs are fixed and releases are good. It has no hook.
+    unslide_verdicts::FEATURE,
     // Tools for assistants. It has no hook.
     unslide_mcp::FEATURE,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.

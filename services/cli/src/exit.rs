@@ -10,7 +10,7 @@ pub enum Exit {
     Usage = 2,
     /// The requested thing does not exist.
     Missing = 3,
-    /// A server does not answer.
+    /// A server does not answer, or has no answer yet.
     Unreachable = 4,
     /// The key or the login may not do it.
     NotAllowed = 5,
@@ -26,7 +26,7 @@ Exit codes:
   1  failed
   2  the command line or the configuration is wrong, or a file that it names does not exist
   3  missing: symbols, a tenant, a key or a report does not exist, or symbols are not ready
-  4  a server does not answer
+  4  a server does not answer, or a release check says that it is too early
   5  not allowed: the key or its scope does not suffice
   6  audit: a report is lost, doubled, or has two outcomes; fsck: the servers disagree";
 }

@@ -37,7 +37,7 @@ impl ClientFeature {
 /// A subcommand that a feature adds to the command line.
 #[derive(Clone, Copy)]
 pub struct FeatureCommand {
-    /// The subcommand after which `unslide --help` lists it.
+    /// The subcommand after which `unslide --help` lists it: `release show` for one of `release`.
     pub follows: &'static str,
     /// Returns its name, arguments and help.
     pub command: fn() -> clap::Command,

@@ -1,0 +1,15 @@
+//! The API of verdicts.
+
+mod group_verdict;
+mod version_check;
+
+use unslide_api::feature::Api;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Returns the routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(group_verdict::get_group_verdict))
+        .routes(routes!(version_check::check_version))
+}

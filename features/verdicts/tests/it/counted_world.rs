@@ -1,0 +1,106 @@
+//! An api with sessions and reports of versions.
+
+use std::ops::Deref;
+use time::{Date, Duration, OffsetDateTime};
+use unslide_harness::database::{arrival, grouping};
+use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
+use unslide_model::{ContentHash, ReportId, Scope};
+use unslide_store::GroupId;
+use unslide_store::groups::id_of;
+use unslide_store::partitions;
+use unslide_store::reports::{Arrival, Effects, store_arrivals};
+use unslide_world::{World, tenant_id};
+
+pub const APP: &str = "com.acme.shop";
+/// Days that the tests keep.
+const KEPT_DAYS: Duration = Duration::days(90);
+
+pub struct CountedWorld {
+    world: World,
+    /// A key of the tenant `acme` that reads reports and changes groups.
+    pub key: String,
+}
+
+impl Deref for CountedWorld {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl CountedWorld {
+    pub async fn start() -> CountedWorld {
+        let features = [unslide_health::feature(), unslide_console::feature(), unslide_verdicts::feature()];
+        let world = World::start(unslide_feature::for_api(&features), |_| {}).await;
+        let key = world.create_key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
+        CountedWorld { world, key }
+    }
+
+    pub async fn stop(self) {
+        self.world.stop().await;
+    }
+
+    /// Returns a time some days ago.
+    fn before(&self, days: i64) -> OffsetDateTime {
+        self.host.clock.now() - Duration::days(days)
+    }
+
+    /// Stores sessions that were counted before, some of which crashed.
+    pub async fn store_sessions(&self, version: &str, days: i64, [sessions, crashed]: [i32; 2]) {
+        let at = self.before(days);
+        let event = SessionEvent {
+            id: format!("{version} {days}"),
+            installation: None,
+            sessions: Some(sessions),
+            crashed: Some(crashed),
+            user: None,
+            app: APP.to_owned(),
+            version: version.to_owned(),
+            os: None,
+            device: None,
+            pid: None,
+            started_at: at,
+            ended_at: None,
+            duration: None,
+            foreground: None,
+            sampled: None,
+            end_reason: None,
+            termination: None,
+            unread: Vec::new(),
+        };
+        let arrival = SessionArrival { event, received_at: self.host.clock.now(), sender_key: None };
+        partitions::ensure_partitions(&self.store, at.date(), at.date()).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
+        let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
+        sessions::store(&mut tx, &[&arrival], oldest).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Stores reports of a bug, and returns its group.
+    pub async fn store_reports(&self, bug: u8, version: &str, days: i64, reports: u16) -> GroupId {
+        let received_at = self.before(days);
+        let day_byte = u8::try_from(days).unwrap();
+        let build = |n: u16| {
+            let mut bytes = [bug; 16];
+            bytes[..2].copy_from_slice(&n.to_be_bytes());
+            bytes[2] = day_byte;
+            bytes[3..8].copy_from_slice(&version.as_bytes()[..5]);
+            let mut report = Arrival {
+                report_id: ReportId(bytes),
+                content_hash: ContentHash([bytes, bytes].concat().try_into().unwrap()),
+                received_at,
+                ..arrival(1)
+            };
+            report.facts.grouping = Some(grouping(bug, false));
+            version.clone_into(&mut report.facts.version);
+            report
+        };
+        let reports: Vec<Arrival> = (0..reports).map(build).collect();
+        partitions::ensure_partitions(&self.store, received_at.date(), received_at.date()).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
+        store_arrivals(&mut tx, &reports, Effects::Now, None).await.unwrap();
+        tx.commit().await.unwrap();
+        id_of(APP, grouping(bug, false).fingerprint)
+    }
+}
