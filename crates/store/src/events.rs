@@ -3,11 +3,10 @@
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::groups::GroupEvent;
 use crate::slots::PublishedSymbols;
-use crate::{GroupId, OwnerTx, RunId, TenantTx};
+use crate::{GroupId, KeyId, OwnerTx, RunId, TenantTx};
 use serde_json::Value;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId, SenderKeyId};
-use uuid::Uuid;
 
 /// Something that happened, with the transaction in which it did.
 pub enum StoreEvent<'t> {
@@ -26,7 +25,7 @@ pub enum StoreEvent<'t> {
     /// A tenant's symbols of a debug id are deleted.
     SymbolsDeleted(&'t mut OwnerTx, &'t DebugId),
     /// All sessions of the people of these keys are ended before their time: these people lost their rights, or signed out everywhere.
-    SessionsEnded(&'t mut TenantTx, &'t [Uuid]),
+    SessionsEnded(&'t mut TenantTx, &'t [KeyId]),
     /// A feature asks for the ticket of a group. The feature that makes tickets writes its answer.
     TicketRequested(&'t mut TenantTx, &'t TicketRequest<'t>, &'t mut Option<TicketAnswer>),
     /// A feature announces something to the others.

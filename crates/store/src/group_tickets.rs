@@ -8,7 +8,7 @@ use crate::groups::GroupActor;
 pub struct TicketRequest<'r> {
     /// The group.
     pub group: GroupId,
-    /// The only app whose groups the actor may change; every app if absent.
+    /// The only app of which the actor may change groups; every app if absent.
     pub app: Option<&'r str>,
     /// Who asks.
     pub actor: GroupActor<'r>,

@@ -6,9 +6,8 @@ use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
 use crate::tables::OwnedTable;
 use crate::watched_figures::FigureHook;
-use crate::{Result, TenantTx};
+use crate::{KeyId, Result, TenantTx};
 use std::pin::Pin;
-use uuid::Uuid;
 
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
@@ -83,7 +82,7 @@ pub async fn announce_to_features(tx: &mut TenantTx, announcements: &[Announceme
 ///
 /// # Errors
 /// Returns an error if a feature fails.
-pub async fn report_ended_sessions(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()> {
+pub async fn report_ended_sessions(tx: &mut TenantTx, keys: &[KeyId]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }

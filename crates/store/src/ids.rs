@@ -65,6 +65,8 @@ macro_rules! ids {
 }
 
 ids! {
+    /// A key of a tenant, by which a client or a person acts.
+    KeyId;
     /// A group of reports with one cause.
     GroupId;
     /// An entry in a group's history.

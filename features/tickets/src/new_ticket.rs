@@ -53,7 +53,7 @@ impl TicketOutcome {
     }
 }
 
-/// Returns the tracker of a name. Without a name it is the only one, or the only one whose rule is for the app.
+/// Returns the tracker of a name. Without a name it is the only one, or the only one with a rule for the app.
 ///
 /// # Errors
 /// [`TrackerChoiceError`].

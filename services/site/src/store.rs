@@ -9,7 +9,7 @@ use time::Duration;
 use unslide_store::keys::Principal;
 use unslide_store::sql::{JsonColumn, ScopesColumn, TenantColumn};
 use unslide_store::tenants::{QuotaLimits, TenantStanding};
-use unslide_store::{Result, Store, TenantTx, Uuid, report_ended_sessions};
+use unslide_store::{KeyId, Result, Store, TenantTx, Uuid, report_ended_sessions};
 
 /// How long a session lasts, unless its key ends before.
 pub const SESSION_LIFETIME: Duration = Duration::hours(12);
@@ -135,7 +135,8 @@ pub async fn end_sessions_of_keys(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()
     sqlx::query!("DELETE FROM console_sessions WHERE tenant = $1 AND key_id = ANY ($2)", tenant, keys)
         .execute(connection)
         .await?;
-    report_ended_sessions(tx, keys).await
+    let keys: Vec<KeyId> = keys.iter().copied().map(KeyId::from_uuid).collect();
+    report_ended_sessions(tx, &keys).await
 }
 
 /// A session at an identity provider that has ended, with those of a person who signed out of all.
@@ -167,7 +168,8 @@ pub async fn end_provider_sessions(tx: &mut TenantTx, ended: &EndedProviderSessi
     );
     let done = done.execute(connection).await?.rows_affected();
     if ended.provider_session.is_none() {
-        report_ended_sessions(tx, ended.keys).await?;
+        let keys: Vec<KeyId> = ended.keys.iter().copied().map(KeyId::from_uuid).collect();
+        report_ended_sessions(tx, &keys).await?;
     }
     Ok(done)
 }

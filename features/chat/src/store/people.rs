@@ -4,7 +4,7 @@ use crate::ids::SlackAccountKeyId;
 use ring::digest::{SHA256, digest};
 use time::{Duration, OffsetDateTime};
 use unslide_model::Scope;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{KeyId, Result, TenantTx};
 
 /// How long a link to the console works.
 const LINK_LIFETIME: Duration = Duration::minutes(15);
@@ -133,10 +133,13 @@ pub async fn link_person(
 }
 
 /// Ends the accounts of keys: their people connect them again, if they may still sign in.
-pub(super) async fn end_accounts(tx: &mut TenantTx, keys: &[Uuid]) -> Result<()> {
+pub(super) async fn end_accounts(tx: &mut TenantTx, keys: &[KeyId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("DELETE FROM slack_people WHERE tenant = $1 AND key_id = ANY ($2)", tenant, keys)
-        .execute(connection)
-        .await?;
+    let ended = sqlx::query!(
+        "DELETE FROM slack_people WHERE tenant = $1 AND key_id = ANY ($2)",
+        tenant,
+        keys as &[KeyId]
+    );
+    ended.execute(connection).await?;
     Ok(())
 }

@@ -184,7 +184,7 @@ enum TicketCommand {
 struct TicketTarget {
     #[command(flatten)]
     server: ApiServer,
-    /// Name of the tracker; not needed if there is one, or one whose rule is for the app
+    /// Name of the tracker; not needed if there is one, or one with a rule for the app
     #[arg(long, value_name = "NAME")]
     tracker: Option<String>,
     /// Print JSON instead of text

@@ -22,7 +22,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTicket {
-    /// The name of the tracker. It may be absent if the tenant has one, or one whose rule is for the app of the group.
+    /// The name of the tracker. It may be absent if the tenant has one, or one with a rule for the app of the group.
     #[serde(default)]
     #[schema(max_length = 40, example = "main")]
     pub tracker: Option<String>,
