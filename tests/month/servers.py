@@ -143,8 +143,9 @@ class Postgres:
 
     def ask(self, statement: str, database=None, check=True) -> subprocess.CompletedProcess:
         """Runs a statement as superuser, without the clock of the month."""
-        ran = subprocess.run(["psql", self.url("postgres", database), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1",
-                              "--command", statement], capture_output=True, text=True, timeout=WAIT_SECONDS)
+        # A statement about each of thousands of tables is too long for an argument.
+        ran = subprocess.run(["psql", self.url("postgres", database), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"],
+                             input=statement, capture_output=True, text=True, timeout=WAIT_SECONDS)
         if check and ran.returncode != 0:
             raise Failed(f"psql: {ran.stderr}")
         return ran
