@@ -23,7 +23,7 @@ use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_runtime::metrics::MetricFactory;
+use unslide_runtime::MetricFactory;
 
 /// The name of the feature.
 pub const NAME: &str = "audit-export";

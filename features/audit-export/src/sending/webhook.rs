@@ -19,7 +19,7 @@ pub fn build_webhook(sent: &SentEntries<'_>, secret: &Secret) -> Result<WebhookR
     let signer = WebhookSigner::from_secret(secret)?;
     let ends = [sent.entries.first(), sent.entries.last()];
     let id = ends.map(|entry| entry.map_or_else(String::new, |entry| entry.id.to_string())).join("_");
-    let body = json!({"tenant": sent.tenant, "entries": sent.entries}).to_string();
+    let body = json!({"tenant": sent.tenant.as_str(), "entries": sent.entries}).to_string();
     let at = sent.at.unix_timestamp();
     let signature = signer.sign_message(&id, at, &body);
     let headers = vec![

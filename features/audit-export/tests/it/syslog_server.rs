@@ -78,7 +78,10 @@ impl SyslogServer {
 
     /// Returns the entries in the messages.
     pub fn entries(&self) -> Vec<Value> {
-        let parse = |message: &String| serde_json::from_str(&message[message.find(" {").unwrap()..]).unwrap();
+        let parse = |message: &String| {
+            let (_, json) = message.split_once(" {").unwrap();
+            serde_json::from_str(&format!("{{{json}")).unwrap()
+        };
         self.messages().iter().map(parse).collect()
     }
 

@@ -72,11 +72,13 @@ impl SourceMapFacts {
         let listed = json!({ "type": "source_map", "url": format!("~/{file}.map"), "headers": headers });
         let release = is_of_version.then(|| format!("{app}@{version}+{build_number}"));
         let files = json!({ path.as_str(): listed });
-        let rest = [json!(app), json!(release), json!(build_number)].map(|value| value.to_string());
-        let [project, release, dist] = rest;
         // A manifest is known by its first member.
-        let manifest =
-            format!(r#"{{"files":{files},"project":{project},"release":{release},"dist":{dist}}}"#);
+        let manifest = format!(
+            r#"{{"files":{files},"project":{},"release":{},"dist":{}}}"#,
+            json!(app),
+            json!(release),
+            json!(build_number)
+        );
         let name = format!("source map of {app} {version} ({build_number})");
         Ok(MapArchive { manifest, path, name })
     }
