@@ -122,10 +122,11 @@ impl QuantileSketch {
         })
     }
 
-    /// Returns the weight of the values above a value, both at most [`QuantileSketch::RELATIVE_ERROR`] off.
+    /// Returns the weight of the values above a value. Those in its bucket, at most 2 % off, are not above it.
     #[must_use]
     pub fn weight_above(&self, value: f64) -> u64 {
-        let above = self.buckets.iter().filter(|(bucket, _)| bucket_middle(**bucket) > value);
+        let own = find_bucket(value);
+        let above = self.buckets.iter().filter(|(bucket, _)| own.is_none_or(|own| **bucket > own));
         above.map(|(_, weight)| *weight).fold(0, u64::saturating_add)
     }
 
