@@ -1,10 +1,15 @@
 //! An api with sessions and reports of versions.
 
+use serde_json::json;
 use std::ops::Deref;
+use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_harness::database::{arrival, grouping};
+use unslide_health::store::metrics::{self, MetricArrival};
 use unslide_health::store::sessions::{self, SessionArrival, SessionEvent};
+use unslide_health_formats::MetricPayload;
 use unslide_model::{ContentHash, ReportId, Scope};
+use unslide_proto::event::GatewayEvent;
 use unslide_store::GroupId;
 use unslide_store::groups::id_of;
 use unslide_store::partitions;
@@ -74,6 +79,27 @@ impl CountedWorld {
         let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
         let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
         sessions::store(&mut tx, &[&arrival], oldest).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Stores payloads of as many devices, each with a launch of so many milliseconds and perhaps a hang.
+    pub async fn store_launches(&self, version: &str, days: i64, launches: &[u32], has_hang: bool) {
+        let at = self.before(days);
+        let build = |(n, launch): (usize, &u32)| {
+            let mut measurements = vec![json!({"name": "launch_time", "unit": "ms", "value": launch})];
+            if has_hang {
+                measurements.push(json!({"name": "hang_time", "unit": "ms", "value": 900}));
+            }
+            let payload = json!({"id": format!("{version} {days} {n}"), "app": APP, "version": version,
+                "measured_at": at.format(&Rfc3339).unwrap(), "measurements": measurements});
+            let event = MetricPayload::from_json(payload.to_string().as_bytes()).unwrap();
+            MetricArrival { event, received_at: self.host.clock.now(), sender_key: None }
+        };
+        let arrivals: Vec<MetricArrival> = launches.iter().enumerate().map(build).collect();
+        partitions::ensure_partitions(&self.store, at.date(), at.date()).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
+        let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
+        metrics::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), oldest).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -72,6 +72,30 @@ async fn an_equal_release_is_good_and_one_of_few_sessions_too_early() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn launches_and_hangs_are_measured_if_both_versions_send_them() {
+    let world = CountedWorld::start().await;
+    world.store_sessions("2.4.1", 2, [2_000, 0]).await;
+    world.store_sessions("2.5.0", 2, [500, 0]).await;
+    let usual: Vec<u32> = (0..60).map(|n| 300 + n).collect();
+    world.store_launches("2.4.1", 5, &usual, false).await;
+    world.store_launches("2.4.1", 2, &usual, false).await;
+    let found = check(&world, "").await;
+    assert_eq!(found["not_measured"], json!(["out_of_memory_sessions", "hangs", "slow_launches"]));
+    world.store_launches("2.5.0", 2, &[800; 60], true).await;
+    let found = check(&world, "").await;
+    assert_eq!(found["not_measured"], json!(["out_of_memory_sessions"]));
+    let measures = found["measures"].as_array().unwrap();
+    let counts = |place: usize| {
+        let measure = &measures[place];
+        (measure["measure"].as_str().unwrap(), measure["observations"].clone(), measure["events"].clone())
+    };
+    assert_eq!(counts(2), ("hangs", json!(500), json!(60)));
+    assert_eq!(counts(3), ("slow_launches", json!(60), json!(60)));
+    assert_eq!(found["verdict"], "bad");
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_compared_says_what_to_do() {
     let world = CountedWorld::start().await;
