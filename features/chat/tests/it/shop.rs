@@ -53,7 +53,7 @@ pub async fn start_with(config: Config) -> World {
     (tickets.api.tickets.networks, tickets.api.tickets.ports) = (vec!["127.0.0.0/8".to_owned()], vec![9]);
     tickets.api.tickets.look_millis = 3_600_000;
     let features = [feature, unslide_tickets::feature(tickets), unslide_console::feature()];
-    World::start(unslide_feature::for_api(&features), |_| {}).await
+    Box::pin(World::start(unslide_feature::for_api(&features), |_| {})).await
 }
 
 /// The body that sets the Slack app.
@@ -68,7 +68,7 @@ pub async fn put(world: &World, key: &str, body: &Value) -> Answer {
 impl Shop {
     pub async fn open() -> Shop {
         let slack = SlackServer::start().await;
-        let world = start_with(settings(&slack)).await;
+        let world = Box::pin(start_with(settings(&slack))).await;
         let key = world.create_master_key("acme").await;
         let set = put(&world, &key, &new_app()).await.expect_status(200);
         let url = set["request_url"].as_str().unwrap();
