@@ -105,7 +105,7 @@ async fn change_rules(
 ) -> Result<Response, Problem> {
     let rules = if form.has_field("remove") { None } else { Some(read_rules(&form)?) };
     let new = NewScrubbing { app: form.field_text("app"), rules };
-    set_scrubbing(State(storage), signed.access, JsonBody(new)).await?;
+    let _set = set_scrubbing(State(storage), signed.access, JsonBody(new)).await?;
     Ok(Redirect::to(SCRUBBING_PAGE).into_response())
 }
 

@@ -126,7 +126,7 @@ impl MapArchive {
             let counted = state.lock();
             let bytes = u32::try_from(counted.1).unwrap_or(u32::MAX);
             let map = ZipEntry { path, offset: 0, bytes, crc: counted.0.sum() };
-            Ok(finish_archive(map, map_offset, &manifest))
+            Ok(finish_archive(&map, map_offset, &manifest))
         });
         stream::iter([Ok(Bytes::from(head))]).chain(pieces).chain(end)
     }
@@ -143,8 +143,8 @@ fn local_header(path: &str) -> Vec<u8> {
 }
 
 /// Returns what follows the bytes of the map: its lengths, the manifest, and the list of both files.
-fn finish_archive(map: ZipEntry, map_offset: u32, manifest: &str) -> Bytes {
-    let mut end = descriptor(&map);
+fn finish_archive(map: &ZipEntry, map_offset: u32, manifest: &str) -> Bytes {
+    let mut end = descriptor(map);
     let path = "manifest.json".to_owned();
     let before = map_offset.saturating_add(map.bytes);
     let offset = before.saturating_add(length(&end));
@@ -156,7 +156,7 @@ fn finish_archive(map: ZipEntry, map_offset: u32, manifest: &str) -> Bytes {
     end.extend(descriptor(&listed));
     let list_offset = before.saturating_add(length(&end));
     let list_begin = end.len();
-    for entry in [&map, &listed] {
+    for entry in [map, &listed] {
         end.extend(b"PK\x01\x02");
         put(&mut end, &[ZIP_VERSION, ZIP_VERSION, ZIP_FLAGS, 0, 0, 33]);
         put_wide(&mut end, &[entry.crc, entry.bytes, entry.bytes]);
