@@ -168,7 +168,7 @@ mod tests {
             revision: revision.to_owned(),
         };
         let same = listed("", "1");
-        assert!(rules.is_current(&[same.clone()]));
+        assert!(rules.is_current(std::slice::from_ref(&same)));
         assert!(!rules.is_current(&[]));
         assert!(!rules.is_current(&[listed("", "2")]));
         assert!(!rules.is_current(&[same, listed("com.example.shop", "1")]));

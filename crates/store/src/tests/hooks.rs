@@ -55,9 +55,11 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
         StoreEvent::ReportDeleted(tx, report, variant) => {
             note(tx, "report deleted", format!("{} {variant}", report.0[0])).await
         }
-        StoreEvent::GroupsChanged(..) | StoreEvent::GroupsDeleted(..) | StoreEvent::GroupsMerged(..) => {
-            Ok(())
-        }
+        StoreEvent::GroupsChanged(..)
+        | StoreEvent::GroupsDeleted(..)
+        | StoreEvent::GroupsMerged(..)
+        | StoreEvent::SessionsEnded(..)
+        | StoreEvent::TicketRequested(..) => Ok(()),
     }
 }
 

@@ -63,7 +63,8 @@ fn within_layer(user: &str, used: &str) -> bool {
 }
 
 /// Packages in the folder of a feature that its other packages use. None has a part of a server or a command.
-const SHARED_PARTS: [&str; 7] = ["analyses", "formats", "rules", "statistics", "subject", "tools", "variables"];
+const SHARED_PARTS: [&str; 7] =
+    ["analyses", "formats", "rules", "statistics", "subject", "tools", "variables"];
 
 /// Returns true if a package is a shared part of the feature that the user is a package of.
 fn is_shared_part(user: &str, used: &str) -> bool {
