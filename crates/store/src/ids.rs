@@ -83,6 +83,8 @@ ids! {
     SegmentId;
     /// A run of an app.
     RunId;
+    /// An entry of the audit log.
+    AuditEntryId;
 }
 
 impl From<GroupId> for GroupRef {

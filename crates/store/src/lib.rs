@@ -41,7 +41,10 @@ pub use events::{Announcement, MemoryException, StoreEvent, StoredReport, Stored
 pub use hooks::{
     HookFuture, Measures, StoreHook, announce_to_features, report_ended_sessions, request_ticket,
 };
-pub use ids::{GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId, UploadId};
+pub use ids::{
+    AuditEntryId, GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId,
+    UploadId,
+};
 pub use kafka::{dead_letters, deferred, outbox, positions};
 pub use reports::{deltas, partitions, retention};
 pub use requests::{reprocess, retries, wakes};

@@ -31,7 +31,7 @@ words! {
 pub enum ReceiverTarget {
     Webhook {
         url: Secret,
-        /// Signs each request.
+        /// The secret that signs requests.
         secret: Secret,
     },
     Syslog {
@@ -42,7 +42,7 @@ pub enum ReceiverTarget {
     },
 }
 
-/// A target as it is encrypted.
+/// A target, in the form that is encrypted.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct TargetText {

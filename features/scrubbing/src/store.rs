@@ -27,7 +27,7 @@ pub const SCRUBBING_HOOK: StoreHook = StoreHook::with_tables(
 pub struct AppRules {
     /// The app's bundle identifier; empty for the apps without rules of their own.
     pub app: String,
-    /// New with each change.
+    /// The revision, new with each change.
     pub revision: String,
     pub config: ScrubConfig,
     pub changed_at: OffsetDateTime,

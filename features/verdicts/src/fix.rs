@@ -29,7 +29,7 @@ unslide_model::words! {
         Fixed = "fixed",
         /// It comes more than a twentieth as often as before.
         NotFixed = "not_fixed",
-        /// Neither is certain.
+        /// Neither of both is certain yet.
         TooEarly = "too_early",
         /// The group was never resolved.
         NotResolved = "not_resolved",
@@ -39,7 +39,7 @@ unslide_model::words! {
 /// Whether the bug of a group is fixed, and the counts that say so.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupVerdict {
-    /// Id of the group.
+    /// Id of the resolved group.
     #[schema(value_type = Uuid)]
     pub group: GroupId,
     /// Bundle identifier of the app.
@@ -47,10 +47,10 @@ pub struct GroupVerdict {
     pub app: String,
     /// `fixed`, `not_fixed`, `too_early` or `not_resolved`.
     pub verdict: GroupFixState,
-    /// The verdict in words.
+    /// The verdict, in words with its numbers.
     #[schema(example = "fixed: 0 in 41,000 sessions, 37 expected")]
     pub text: String,
-    /// What is missing for a verdict, and how to send it; absent if nothing is missing.
+    /// The data that a verdict lacks, and how to send it; absent if it lacks none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
     /// The version that resolves the group; absent if none was named.

@@ -31,7 +31,7 @@ unslide_model::words! {
     pub enum ReleaseCheckState {
         Good = "good",
         Bad = "bad",
-        /// Neither is certain.
+        /// Neither of both is certain yet.
         TooEarly = "too_early",
     }
 }
@@ -52,7 +52,7 @@ pub struct ReleaseCheck {
     /// Bundle identifier of the app.
     #[schema(example = "com.example.shop")]
     pub app: String,
-    /// The version.
+    /// The version that is checked.
     #[schema(example = "2.5.0")]
     pub version: String,
     /// The version that it is compared with; absent if there is none.
@@ -64,7 +64,7 @@ pub struct ReleaseCheck {
     /// The reasons in three sentences: the verdict, the counts, and what they are made of.
     #[schema(max_items = 3)]
     pub reasons: Vec<String>,
-    /// What is missing for a verdict, and how to send it; absent if nothing is missing.
+    /// The data that a verdict lacks, and how to send it; absent if it lacks none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
     /// The number of days on which both versions have sessions.

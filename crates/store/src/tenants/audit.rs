@@ -1,6 +1,6 @@
 //! Who did what. Entries are only ever added. The database numbers them as their transactions commit.
 
-use crate::{OwnerTx, Result, Uuid};
+use crate::{AuditEntryId, OwnerTx, Result, Uuid};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
@@ -126,12 +126,12 @@ pub async fn list_entries_after(tx: &mut OwnerTx, position: i64, limit: u32) -> 
 }
 
 /// Returns the place of an entry of the transaction's owner: 0 for one that has none, and None if there is no such entry.
-pub async fn find_position(tx: &mut OwnerTx, id: Uuid) -> Result<Option<i64>> {
+pub async fn find_position(tx: &mut OwnerTx, id: AuditEntryId) -> Result<Option<i64>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT coalesce(position, 0) AS "position!" FROM audit_log WHERE tenant = $1 AND id = $2"#,
         tenant,
-        id
+        id as AuditEntryId
     )
     .fetch_optional(connection)
     .await?)

@@ -118,7 +118,7 @@ struct SetArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
     secret_file: Option<PathBuf>,
     /// File with the certificates of the authority that has to have signed the certificate of the syslog server
-    #[arg(long, value_name = "FILE", requires = "syslog")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["webhook", "webhook_file"])]
     authority: Option<PathBuf>,
     /// Send the log from its first entry on
     #[arg(long)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Kind, MAX_LIMIT, Problem, Query, TenantAdmin, problems};
+use unslide_store::AuditEntryId;
 use unslide_store::Uuid;
 use unslide_store::audit::{AuditEntry, find_position, list_entries_after};
 use utoipa::{IntoParams, ToSchema};
@@ -22,7 +23,8 @@ const USUAL_LIMIT: u32 = 100;
 #[into_params(parameter_in = Query)]
 pub struct EntriesQuery {
     /// Id of an entry; those that were committed after it are listed. Absent: from the first one on.
-    pub after: Option<Uuid>,
+    #[param(value_type = Option<Uuid>)]
+    pub after: Option<AuditEntryId>,
     /// Entries of the answer, 1 to 500; 100 if absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,

@@ -37,7 +37,7 @@ pub struct ShownReceiver {
     /// Its name in this tenant.
     #[schema(example = "siem")]
     pub name: String,
-    /// The protocol.
+    /// The protocol of its requests.
     pub kind: AuditReceiverKind,
     /// The part of its address that is no secret.
     #[schema(example = "https://siem.example.com/…")]
@@ -48,7 +48,7 @@ pub struct ShownReceiver {
     /// The place in the log of the last entry that it has taken.
     #[schema(minimum = 0)]
     pub position: i64,
-    /// Entries that wait.
+    /// Number of entries that wait.
     #[schema(minimum = 0)]
     pub waiting: i64,
     /// When it took entries last (RFC 3339).
@@ -89,7 +89,7 @@ impl ShownReceiver {
 /// The receivers of a tenant.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AuditReceiverList {
-    /// By name.
+    /// The receivers, ordered by name.
     #[schema(max_items = 5)]
     pub receivers: Vec<ShownReceiver>,
 }

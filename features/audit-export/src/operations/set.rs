@@ -35,7 +35,7 @@ pub struct NewAuditReceiver {
     /// Its name in this tenant: lower case letters, digits and `-`. The name of one that is set changes it.
     #[schema(min_length = 1, max_length = 40, example = "siem")]
     pub name: String,
-    /// The protocol.
+    /// The protocol of its requests.
     pub kind: AuditReceiverKind,
     /// The URL of a webhook, or `host:port` of a server of syslog over TLS; port 6514 if there is none.
     #[schema(value_type = String, min_length = 1, max_length = 500, example = "siem.example.com:6514")]

@@ -12,7 +12,7 @@ pub struct SentEntries<'e> {
     pub at: OffsetDateTime,
 }
 
-/// What was sent, and what came of it.
+/// Outcome of a request: the text that was sent, and its answer.
 pub struct AuditExchange {
     /// The request or the messages, without secrets.
     pub sent: String,

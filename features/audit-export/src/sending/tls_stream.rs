@@ -1,4 +1,4 @@
-//! One-way streams over TLS, whose receiver shows by its end that it has read all of it.
+//! One-way streams over TLS. The receiver shows by its end that it has read all of it.
 //!
 //! Syslog has no answers. RFC 5425 (section 4.4) has the sender close the TLS session, and the receiver answer that with its own close. It
 //! reads the close after all that was sent before, so its answer says that it has read the whole. A server that is killed with unread bytes

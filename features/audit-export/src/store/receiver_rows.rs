@@ -4,7 +4,7 @@ use crate::target::AuditReceiverKind;
 use time::OffsetDateTime;
 use unslide_store::{Result, TenantTx};
 
-/// A receiver as it is stored.
+/// A receiver of the log, as stored.
 #[derive(Clone, Debug)]
 pub struct ReceiverRow {
     pub name: String,
@@ -31,7 +31,7 @@ pub struct NewReceiverRow {
     pub kind: AuditReceiverKind,
     pub shown_address: String,
     pub sealed_target: Vec<u8>,
-    /// The place after which it begins. None: a receiver that is there goes on where it is, and a new one begins with the next entry.
+    /// The place after which it begins. None: an existing receiver goes on from its own place, and a new one begins with the next entry.
     pub position: Option<i64>,
 }
 

@@ -9,7 +9,7 @@ use unslide_store::{Result, Store, TenantTx};
 /// How long a process sends at most. Longer than a turn takes.
 const SEND_LEASE: Duration = Duration::minutes(5);
 
-/// A receiver whose turn is claimed. The turn ends if the receiver is set again or removed, or another process claims it.
+/// A receiver with a claimed turn. The turn ends if the receiver is set again or removed, or another process claims it.
 #[derive(Clone, Debug)]
 pub struct ClaimedReceiver {
     pub name: String,

@@ -19,7 +19,7 @@ pub enum ScrubAction {
     Mask,
     /// The name of the rule, and a hash that only the tenant's salt gives: equal texts stay equal.
     Hash,
-    /// Nothing.
+    /// Nothing: the text is left out.
     Drop,
 }
 
@@ -47,7 +47,7 @@ pub enum ReadyPattern {
 }
 
 impl ReadyPattern {
-    /// All patterns.
+    /// All patterns, in their order.
     pub const ALL: [ReadyPattern; 8] = [
         ReadyPattern::Email,
         ReadyPattern::UserPath,
@@ -80,9 +80,9 @@ impl ReadyPattern {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRule {
-    /// The pattern.
+    /// The pattern that is searched for.
     pub pattern: ReadyPattern,
-    /// The replacement.
+    /// The replacement of its matches.
     pub action: ScrubAction,
 }
 
@@ -97,11 +97,11 @@ pub struct OwnRule {
     /// A regular expression without look-around and back-references. It applies to each line of a text.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 500, example = "M-[0-9]{8}"))]
     pub pattern: String,
-    /// The replacement.
+    /// The replacement of its matches.
     pub action: ScrubAction,
 }
 
-/// An own key of the app whose value is taken.
+/// A rule about the value of an own key of the app.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -130,13 +130,13 @@ pub struct KeepOnlyRule {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubConfig {
-    /// Ready patterns.
+    /// Ready patterns, each at most once.
     #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"pattern": "email", "action": "mask"}])))]
     pub ready: Vec<ReadyRule>,
     /// Own patterns, applied after the ready ones.
     #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"name": "member_number", "pattern": "M-[0-9]{8}", "action": "hash"}])))]
     pub own: Vec<OwnRule>,
-    /// Own keys whose value is taken.
+    /// Rules about the values of own keys.
     #[cfg_attr(feature = "openapi", schema(max_items = 50, example = json!([{"key": "email", "action": "drop"}])))]
     pub keys: Vec<KeyRule>,
     /// Takes all other own keys, if present.
@@ -150,9 +150,9 @@ pub enum ScrubConfigError {
     /// A list is too long.
     #[error("{list} has {count} entries; the limit is {RULES_LIMIT}")]
     TooMany {
-        /// The list.
+        /// The name of the list.
         list: &'static str,
-        /// Its length.
+        /// The number of its entries.
         count: usize,
     },
     /// A name of a pattern cannot be used.
@@ -166,7 +166,7 @@ pub enum ScrubConfigError {
     LongPattern {
         /// The place of the pattern.
         index: usize,
-        /// Its size.
+        /// Its size, counted in bytes.
         bytes: usize,
     },
     /// An own pattern cannot be compiled, or needs too much memory.
@@ -174,17 +174,17 @@ pub enum ScrubConfigError {
     InvalidPattern {
         /// The place of the pattern.
         index: usize,
-        /// The problem.
+        /// The problem, as a sentence.
         detail: String,
     },
     /// The name of a key is too long.
     #[error("{list}[{index}] has {bytes} bytes; the limit is {KEY_NAME_BYTES}")]
     LongKey {
-        /// The list.
+        /// The name of the list.
         list: &'static str,
         /// The place of the key.
         index: usize,
-        /// Its size.
+        /// Its size, counted in bytes.
         bytes: usize,
     },
     /// A ready pattern is named twice.

@@ -25,7 +25,7 @@ pub struct ScrubbedReport<'a> {
     pub taken: BTreeMap<String, u64>,
 }
 
-/// The report is no JSON that can be scrubbed. It must not be stored as it is.
+/// The report is no JSON that can be scrubbed. It must not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScrubError {
     /// The bytes are no JSON texts.

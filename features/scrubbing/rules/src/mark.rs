@@ -1,4 +1,4 @@
-//! Marks: the text that stays where a rule took something.
+//! Marks: texts in the place of those that rules took.
 
 use crate::config::ScrubAction;
 use regex::{Regex, RegexBuilder};

@@ -1,4 +1,4 @@
-//! One pattern and where it matches.
+//! One pattern and its matches.
 
 use crate::config::{ReadyPattern, ScrubAction};
 use crate::cut::cut_text;

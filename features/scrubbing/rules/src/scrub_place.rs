@@ -11,7 +11,7 @@ pub enum ScrubPlace {
     Images,
     /// A path of an image.
     ImagePath,
-    /// What Unslide added.
+    /// The additions of Unslide.
     Addition,
     /// Texts of the device.
     Text,

@@ -16,7 +16,7 @@ use axum::routing::post;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::json;
-use source_map::{SOURCE_MAP_EVENT, SOURCE_MAP_PART, SourceMapFacts};
+use source_map::{DatadogSourceMap, SOURCE_MAP_EVENT, SOURCE_MAP_PART};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_api::feature::Api;
@@ -51,7 +51,7 @@ struct UploadEvent {
     #[serde(rename = "type")]
     kind: String,
     #[serde(flatten)]
-    map: SourceMapFacts,
+    map: DatadogSourceMap,
 }
 
 async fn receive_request(State(keys): State<Arc<Keys>>, request: Request) -> Response {

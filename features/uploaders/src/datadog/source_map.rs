@@ -19,9 +19,9 @@ const MAP_BYTES_LIMIT: u64 = u32::MAX as u64 - (1 << 20);
 /// The most bytes of a name in an event.
 const NAME_BYTES_LIMIT: usize = 255;
 
-/// What an event says of a source map.
+/// Facts about a source map, from the event of an upload.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct SourceMapFacts {
+pub struct DatadogSourceMap {
     /// The app, unless the key is for one.
     #[serde(default)]
     service: String,
@@ -43,13 +43,13 @@ pub struct MapArchive {
     pub name: String,
 }
 
-impl SourceMapFacts {
+impl DatadogSourceMap {
     /// Returns the archive of a map. `key_app` is the app of the key, which has precedence over the service.
     ///
     /// # Errors
     /// [`Kind::UnsupportedFormat`] if no report could find the map: it has neither a version of an app nor a debug id.
     pub fn plan_archive(&self, key_app: Option<&str>) -> Result<MapArchive, Problem> {
-        let SourceMapFacts { service, version, build_number, bundle_name, debug_id } = self;
+        let DatadogSourceMap { service, version, build_number, bundle_name, debug_id } = self;
         let names = [service, version, build_number, bundle_name, debug_id];
         if names.iter().any(|name| name.len() > NAME_BYTES_LIMIT || name.contains(char::is_control)) {
             let detail = format!("event: a name has control characters or over {NAME_BYTES_LIMIT} bytes");
@@ -97,7 +97,7 @@ struct ZipEntry {
     crc: u32,
 }
 
-/// The numbers of a zip file: version 2.0, and the flags of a file whose length follows it and whose name is UTF-8.
+/// The numbers of a zip file: version 2.0, and the flags of a file with its length behind it and a name in UTF-8.
 const ZIP_VERSION: u16 = 20;
 const ZIP_FLAGS: u16 = 1 << 3 | 1 << 11;
 
@@ -202,10 +202,10 @@ mod tests {
 
     const ID: &str = "1b5c7a6e-0000-4000-8000-000000000001";
 
-    fn facts(service: &str, version: &str, bundle_name: &str, debug_id: &str) -> SourceMapFacts {
+    fn facts(service: &str, version: &str, bundle_name: &str, debug_id: &str) -> DatadogSourceMap {
         let [service, version, bundle_name, debug_id] =
             [service, version, bundle_name, debug_id].map(str::to_owned);
-        SourceMapFacts { service, version, build_number: "7".to_owned(), bundle_name, debug_id }
+        DatadogSourceMap { service, version, build_number: "7".to_owned(), bundle_name, debug_id }
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub struct MeasuredDays<'d> {
     pub new_crashes: &'d [ReportDay],
 }
 
-/// What one version has on one day: all, and those with the event.
+/// Counts of one version on one day: all, and those with the event.
 type Observed = BTreeMap<Date, (f64, f64)>;
 
 /// Returns the measures that both versions have, with their days.

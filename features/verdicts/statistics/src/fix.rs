@@ -32,7 +32,7 @@ pub enum FixVerdict {
     Fixed,
     /// The rate is above a twentieth of the old one.
     NotFixed,
-    /// Neither is certain.
+    /// Neither of both is certain yet.
     TooEarly {
         /// Sessions without a crash until the bug is fixed. None if no reasonable number suffices.
         more_sessions: Option<u64>,

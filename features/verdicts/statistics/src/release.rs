@@ -35,7 +35,7 @@ pub enum ReleaseVerdict {
     Good,
     /// A measure is more than a tenth above the rate before.
     Bad,
-    /// Neither is certain.
+    /// Neither of both is certain yet.
     TooEarly,
 }
 
