@@ -8,7 +8,6 @@ use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Kind, MAX_LIMIT, Problem, Query, TenantAdmin, problems};
 use unslide_store::AuditEntryId;
-use unslide_store::Uuid;
 use unslide_store::audit::{AuditEntry, find_position, list_entries_after};
 use utoipa::{IntoParams, ToSchema};
 
