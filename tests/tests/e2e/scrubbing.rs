@@ -307,6 +307,8 @@ async fn count_changes(installation: &Installation) -> Vec<String> {
     let counts = "SELECT coalesce((context -> 'changes')::text, '') FROM reports ORDER BY report_id";
     let counts: Vec<String> = sqlx::query_scalar(counts).fetch_all(&mut connection).await.expect("counts");
     connection.close().await.expect("closed");
-    assert!(counts.iter().all(|counts| counts.contains("\"email\"")), "{counts:?}");
+    // A record of OpenTelemetry leaves only its stack, in which nothing is planted.
+    let counted = counts.iter().filter(|counts| counts.contains("\"email\"")).count();
+    assert_eq!(counted, REPORTS - 1, "{counts:?}");
     counts
 }
