@@ -18,7 +18,7 @@ pub const SCRUBBING_HOOK: StoreHook = StoreHook::with_tables(
     crate::NAME,
     &[
         OwnedTable::new("scrub_salts"),
-        OwnedTable { key: &[KeyColumn::Value("app")], ..OwnedTable::new("scrub_rules") },
+        OwnedTable { key: &[KeyColumn::Text("app")], ..OwnedTable::new("scrub_rules") },
     ],
 );
 
