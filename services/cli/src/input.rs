@@ -1,5 +1,6 @@
 //! Input that is packed: gzip and zstd are detected by how they begin. Archives of symbols.
 
+use crate::CommandError;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -68,6 +69,21 @@ pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a file of text that may have a number of bytes at most.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, has more bytes, or is not UTF-8.
+pub fn read_text_file(path: &Path, bytes_limit: u64) -> Result<String, CommandError> {
+    let mut text = String::new();
+    let reading = File::open(path).and_then(|file| file.take(bytes_limit + 1).read_to_string(&mut text));
+    let bytes = reading.map_err(|error| CommandError::cannot_read(path, error))?;
+    if bytes as u64 > bytes_limit {
+        let problem = format!("it has more than {bytes_limit} bytes");
+        return Err(CommandError::cannot_read(path, io::Error::new(io::ErrorKind::FileTooLarge, problem)));
+    }
+    Ok(text)
+}
+
 /// The content of an archive.
 pub struct UnpackedArchive {
     pub members: Vec<Member>,
@@ -100,6 +116,15 @@ mod tests {
         let mut out = Vec::new();
         unpack_input(Cursor::new(bytes)).unwrap().read_to_end(&mut out).unwrap();
         out
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_refused_and_never_cut() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "secret").unwrap();
+        assert_eq!(read_text_file(file.path(), 6).unwrap(), "secret");
+        let error = read_text_file(file.path(), 5).unwrap_err().to_string();
+        assert!(error.contains("it has more than 5 bytes"), "{error}");
     }
 
     #[test]

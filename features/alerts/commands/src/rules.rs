@@ -3,10 +3,9 @@
 use clap::Args;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, CommandError, Console, Exit, Outcome, confirm_action, note, parse_entry_id, say,
@@ -164,14 +163,7 @@ fn parse_hours(text: &str) -> Result<(String, String), String> {
 }
 
 fn read_file(path: &Path) -> Result<String, CommandError> {
-    let mut text = String::new();
-    let reading = File::open(path).and_then(|file| file.take(FILE_BYTES_LIMIT + 1).read_to_string(&mut text));
-    let bytes = reading.map_err(|error| CommandError::cannot_read(path, error))?;
-    if bytes as u64 > FILE_BYTES_LIMIT {
-        let problem = format!("it has more than {FILE_BYTES_LIMIT} bytes");
-        return Err(CommandError::cannot_read(path, io::Error::new(io::ErrorKind::FileTooLarge, problem)));
-    }
-    Ok(text.trim().to_owned())
+    Ok(read_text_file(path, FILE_BYTES_LIMIT)?.trim().to_owned())
 }
 
 impl RuleFields {

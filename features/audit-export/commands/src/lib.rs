@@ -2,10 +2,9 @@
 
 use clap::{ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::{filter_given, item_text, with_query};
 use unslide_cli::{
     ApiServer, Client, ClientError, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome,
@@ -198,26 +197,19 @@ fn newest_id(page: &Value) -> Option<String> {
 fn build_body(arguments: &SetArguments) -> Result<Value, CommandError> {
     let (kind, address) = match (&arguments.webhook, &arguments.webhook_file, &arguments.syslog) {
         (Some(url), _, _) => ("webhook", url.clone()),
-        (None, Some(path), _) => ("webhook", read_file(path)?.trim().to_owned()),
+        (None, Some(path), _) => ("webhook", read_text_file(path, FILE_BYTES_LIMIT)?.trim().to_owned()),
         (None, None, server) => ("syslog", server.clone().unwrap_or_default()),
     };
     let mut body = json!({
         "name": arguments.name, "kind": kind, "address": address, "from_start": arguments.from_start,
     });
     if let Some(path) = &arguments.secret_file {
-        body["secret"] = read_file(path)?.trim().into();
+        body["secret"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     if let Some(path) = &arguments.authority {
-        body["authority"] = read_file(path)?.into();
+        body["authority"] = read_text_file(path, FILE_BYTES_LIMIT)?.into();
     }
     Ok(body)
-}
-
-fn read_file(path: &Path) -> Result<String, CommandError> {
-    let mut text = String::new();
-    let reading = File::open(path).and_then(|file| file.take(FILE_BYTES_LIMIT).read_to_string(&mut text));
-    reading.map_err(|error| CommandError::cannot_read(path, error))?;
-    Ok(text)
 }
 
 fn print_receivers(answer: &Value, receivers: &[Value], as_json: bool) -> Outcome {

@@ -2,9 +2,8 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
@@ -138,19 +137,12 @@ fn build_body(arguments: &ChatSetArguments) -> Result<Value, CommandError> {
         "force": arguments.force,
     });
     if let Some(path) = &arguments.token_file {
-        body["bot_token"] = read_file(path)?.trim().into();
+        body["bot_token"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     if let Some(path) = &arguments.signing_secret_file {
-        body["signing_secret"] = read_file(path)?.trim().into();
+        body["signing_secret"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     Ok(body)
-}
-
-fn read_file(path: &Path) -> Result<String, CommandError> {
-    let mut text = String::new();
-    let reading = File::open(path).and_then(|file| file.take(FILE_BYTES_LIMIT).read_to_string(&mut text));
-    reading.map_err(|error| CommandError::cannot_read(path, error))?;
-    Ok(text)
 }
 
 fn print_slack(slack: &Value, as_json: bool) -> Outcome {

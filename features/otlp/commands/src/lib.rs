@@ -2,9 +2,8 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
@@ -120,9 +119,7 @@ async fn set_otlp(arguments: &SetArguments) -> Outcome {
         body["export"] = json!({ "url": url });
     }
     if let Some(path) = &arguments.headers {
-        let mut text = String::new();
-        let reading = File::open(path).and_then(|file| file.take(MAX_HEADER_BYTES).read_to_string(&mut text));
-        reading.map_err(|error| CommandError::cannot_read(path, error))?;
+        let text = read_text_file(path, MAX_HEADER_BYTES)?;
         body["export"]["headers"] = read_headers(&text).map_err(CommandError::usage)?.into();
     }
     let state: Value = Client::new(&arguments.server)?.put(OTLP_PATH, &body).await?;

@@ -2,9 +2,8 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
@@ -185,9 +184,7 @@ async fn preview_rules(arguments: &PreviewArguments) -> Outcome {
 }
 
 fn read_rules(path: &Path) -> Result<Value, CommandError> {
-    let mut text = String::new();
-    let reading = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
-    reading.map_err(|error| CommandError::cannot_read(path, error))?;
+    let text = read_text_file(path, MAX_FILE_BYTES)?;
     serde_json::from_str(&text).map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }
 

@@ -2,9 +2,8 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
@@ -126,9 +125,7 @@ async fn set_key(arguments: &SetArguments) -> Outcome {
     };
     let mut body = json!({ "key_id": key_id, "apps": arguments.apps, "force": arguments.force });
     if let Some(path) = &arguments.private_key {
-        let mut text = String::new();
-        let reading = File::open(path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
-        reading.map_err(|error| CommandError::cannot_read(path, error))?;
+        let text = read_text_file(path, MAX_KEY_BYTES)?;
         body["private_key"] = text.into();
     }
     if let Some(issuer) = &arguments.issuer_id {

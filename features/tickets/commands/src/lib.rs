@@ -2,13 +2,11 @@
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
-    ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
-    confirm_action, say,
+    ApiServer, Client, ClientFeature, Console, Exit, FeatureCommand, Outcome, block_on, confirm_action, say,
 };
 
 /// Everything that the feature adds to the command line.
@@ -248,13 +246,13 @@ async fn set_tracker(arguments: &TrackerSetArguments) -> Outcome {
         "rule_app": arguments.rule_app, "force": arguments.force,
     });
     if let Some(path) = &arguments.token_file {
-        body["token"] = read_file(path)?.trim().into();
+        body["token"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     if let Some(path) = &arguments.hook_secret_file {
-        body["hook_secret"] = read_file(path)?.trim().into();
+        body["hook_secret"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     if let Some(path) = &arguments.fields {
-        body["fields"] = read_file(path)?.trim().into();
+        body["fields"] = read_text_file(path, FILE_BYTES_LIMIT)?.trim().into();
     }
     let set: Value = Client::new(&arguments.server)?.put(TRACKERS_PATH, &body).await?;
     if arguments.json {
@@ -269,13 +267,6 @@ async fn set_tracker(arguments: &TrackerSetArguments) -> Outcome {
         );
     }
     Ok(Exit::Ready)
-}
-
-fn read_file(path: &Path) -> Result<String, CommandError> {
-    let mut text = String::new();
-    let reading = File::open(path).and_then(|file| file.take(FILE_BYTES_LIMIT).read_to_string(&mut text));
-    reading.map_err(|error| CommandError::cannot_read(path, error))?;
-    Ok(text)
 }
 
 fn print_trackers(list: &Value, as_json: bool) -> Outcome {
