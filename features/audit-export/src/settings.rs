@@ -3,7 +3,7 @@
 use crate::target::{SEALING_KEY, TargetSealer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::network_of_everything;
+use unslide_api::feature::receiver_networks::{parse_receiver_networks, warn_of_every_network};
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::AllowedReceivers;
@@ -70,9 +70,9 @@ impl AuditExportSettings {
     /// Returns the receivers that tenants may name.
     ///
     /// # Errors
-    /// Returns the text that is not a network.
-    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::from_networks(&self.networks, &self.ports)
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks(AUDIT_EXPORT_SECTION, &self.networks, &self.ports)
     }
 
     /// Returns the problems of the settings.
@@ -81,20 +81,12 @@ impl AuditExportSettings {
         if let Err(message) = TargetSealer::from_setting(&self.sealing_key) {
             problems.push(ConfigProblem::new(SEALING_KEY, message));
         }
-        if let Err(network) = self.parse_receivers() {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            problems.push(ConfigProblem::new("api.audit_export.networks", message));
-        }
+        problems.extend(self.parse_receivers().err());
         problems
     }
 
     /// Returns settings that are allowed and unsafe.
     pub fn find_insecure(&self) -> Vec<ConfigProblem> {
-        let network = network_of_everything(&self.networks);
-        let warn = |network| {
-            let message = format!("{network} holds every address: name the networks of the receivers");
-            ConfigProblem::new("api.audit_export.networks", message)
-        };
-        network.map(warn).into_iter().collect()
+        warn_of_every_network(AUDIT_EXPORT_SECTION, &self.networks).into_iter().collect()
     }
 }

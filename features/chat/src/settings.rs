@@ -4,6 +4,7 @@ use crate::sealing::{SEALING_KEY, SlackSealer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unslide_api::feature::operation::network_of_everything;
+use unslide_api::feature::receiver_networks::parse_receiver_networks;
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::{AllowedReceivers, check_url};
@@ -78,9 +79,9 @@ impl ChatSettings {
     /// Returns the addresses that requests may reach.
     ///
     /// # Errors
-    /// Returns the text that is not a network.
-    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::from_networks(&self.networks, &self.ports)
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks(CHAT_SECTION, &self.networks, &self.ports)
     }
 
     /// Returns the problems of the settings.
@@ -90,10 +91,7 @@ impl ChatSettings {
             problems.push(ConfigProblem::new(SEALING_KEY, message));
         }
         match self.parse_receivers() {
-            Err(network) => {
-                let message = format!("{network} is not a network such as 10.0.0.0/8");
-                problems.push(ConfigProblem::new("api.chat.networks", message));
-            }
+            Err(problem) => problems.push(problem),
             Ok(allowed) => {
                 if let Err(message) = check_url(&Secret::new(&self.slack_url), &allowed, CHAT_SECTION) {
                     problems.push(ConfigProblem::new("api.chat.slack_url", message));

@@ -52,8 +52,8 @@ pub const FEATURE: Feature =
 /// Makes the feature with these settings.
 #[must_use]
 pub fn feature(config: Config) -> ConfiguredFeature {
-    let problems = config.api.otlp.problems();
-    let settings = FeatureSettings { problems, ..FeatureSettings::from_config(&config) };
+    let (problems, warnings) = (config.api.otlp.problems(), config.api.otlp.find_insecure());
+    let settings = FeatureSettings { problems, warnings, ..FeatureSettings::from_config(&config) };
     ConfiguredFeature { settings: Some(settings), ..FEATURE.with_api(for_api(config.api)) }
 }
 

@@ -3,6 +3,7 @@
 use crate::sealing::{HeaderSealer, SEALING_KEY};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use unslide_api::feature::receiver_networks::{parse_receiver_networks, warn_of_every_network};
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::AllowedReceivers;
@@ -59,9 +60,9 @@ impl CollectorSettings {
     /// Returns the collectors that tenants may name.
     ///
     /// # Errors
-    /// Returns the text that is not a network.
-    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::from_networks(&self.networks, &self.ports)
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks("api.otlp", &self.networks, &self.ports)
     }
 
     /// Returns the problems of the settings.
@@ -70,10 +71,12 @@ impl CollectorSettings {
         if let Err(message) = HeaderSealer::from_setting(&self.sealing_key) {
             problems.push(ConfigProblem::new(SEALING_KEY, message));
         }
-        if let Err(network) = self.parse_receivers() {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            problems.push(ConfigProblem::new("api.otlp.networks", message));
-        }
+        problems.extend(self.parse_receivers().err());
         problems
+    }
+
+    /// Returns settings that are allowed and unsafe.
+    pub fn find_insecure(&self) -> Vec<ConfigProblem> {
+        warn_of_every_network("api.otlp", &self.networks).into_iter().collect()
     }
 }

@@ -53,8 +53,7 @@ pub struct ProviderAnswer {
 impl GuardedHttp {
     /// Makes the client. Settings that cannot be used were refused with the configuration.
     pub fn new(settings: &SignInSettings) -> GuardedHttp {
-        let receivers =
-            AllowedReceivers::from_networks(&settings.networks, &settings.ports).unwrap_or_default();
+        let receivers = settings.parse_receivers().unwrap_or_default();
         GuardedHttp {
             client: GuardedClient::new(receivers.clone(), SECTION, PROVIDER_TIMEOUT).ok(),
             receivers,

@@ -87,7 +87,7 @@ const OWNED_TABLES: &[OwnedTable] = &[
 pub fn feature(config: Config) -> ConfiguredFeature {
     let sign_in = &config.api.sign_in;
     let settings = FeatureSettings {
-        problems: sign_in.problems(),
+        problems: sign_in.parse_receivers().err().into_iter().collect(),
         warnings: sign_in.find_insecure(),
         ..FeatureSettings::from_config(&config)
     };

@@ -2,9 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::network_of_everything;
+use unslide_api::feature::receiver_networks::{parse_receiver_networks, warn_of_every_network};
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::AllowedReceivers;
+
+/// The section of the settings with the operator's networks.
+const SIGN_IN_SECTION: &str = "api.sign_in";
 
 /// The settings that the feature reads.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -37,24 +40,16 @@ pub struct SignInSettings {
 }
 
 impl SignInSettings {
-    /// Returns the problems of the settings.
-    pub fn problems(&self) -> Vec<ConfigProblem> {
-        let refused = AllowedReceivers::from_networks(&self.networks, &self.ports).err();
-        let problem = |network| {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            ConfigProblem::new("api.sign_in.networks", message)
-        };
-        refused.map(problem).into_iter().collect()
+    /// Returns the identity providers that tenants may name.
+    ///
+    /// # Errors
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks(SIGN_IN_SECTION, &self.networks, &self.ports)
     }
 
     /// Returns settings that are allowed and unsafe.
     pub fn find_insecure(&self) -> Vec<ConfigProblem> {
-        let problem = |network| {
-            let message = format!(
-                "{network} holds every address: tenants can have requests sent to any server that this service reaches"
-            );
-            ConfigProblem::new("api.sign_in.networks", message)
-        };
-        network_of_everything(&self.networks).map(problem).into_iter().collect()
+        warn_of_every_network(SIGN_IN_SECTION, &self.networks).into_iter().collect()
     }
 }

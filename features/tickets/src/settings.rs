@@ -3,7 +3,7 @@
 use crate::sealing::{SEALING_KEY, TrackerSealer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::network_of_everything;
+use unslide_api::feature::receiver_networks::{parse_receiver_networks, warn_of_every_network};
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::AllowedReceivers;
@@ -72,9 +72,9 @@ impl TicketSettings {
     /// Returns the trackers that tenants may name.
     ///
     /// # Errors
-    /// Returns the text that is not a network.
-    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::from_networks(&self.networks, &self.ports)
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks("api.tickets", &self.networks, &self.ports)
     }
 
     /// Returns the problems of the settings.
@@ -83,22 +83,12 @@ impl TicketSettings {
         if let Err(message) = TrackerSealer::from_setting(&self.sealing_key) {
             problems.push(ConfigProblem::new(SEALING_KEY, message));
         }
-        if let Err(network) = self.parse_receivers() {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            problems.push(ConfigProblem::new("api.tickets.networks", message));
-        }
+        problems.extend(self.parse_receivers().err());
         problems
     }
 
     /// Returns settings that are allowed and unsafe.
     pub fn find_insecure(&self) -> Vec<ConfigProblem> {
-        let network = network_of_everything(&self.networks);
-        let warn = |network| {
-            let message = format!(
-                "{network} holds every address: tenants can have requests sent to any server that this service reaches"
-            );
-            ConfigProblem::new("api.tickets.networks", message)
-        };
-        network.map(warn).into_iter().collect()
+        warn_of_every_network("api.tickets", &self.networks).into_iter().collect()
     }
 }

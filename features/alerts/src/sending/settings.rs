@@ -5,7 +5,7 @@ use super::recipients::MailPolicy;
 use crate::sealing::{ReceiverSealer, SEALING_KEY};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::network_of_everything;
+use unslide_api::feature::receiver_networks::{parse_receiver_networks, warn_of_every_network};
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::egress::AllowedReceivers;
@@ -77,20 +77,14 @@ impl Alerts {
     /// Returns the receivers that tenants may name.
     ///
     /// # Errors
-    /// Returns the text that is not a network.
-    pub fn parse_receivers(&self) -> Result<AllowedReceivers, String> {
-        AllowedReceivers::from_networks(&self.networks, &self.ports)
+    /// Returns the network that is none.
+    pub fn parse_receivers(&self) -> Result<AllowedReceivers, ConfigProblem> {
+        parse_receiver_networks("api.alerts", &self.networks, &self.ports)
     }
 
     /// Returns settings that are allowed and unsafe.
     pub fn find_insecure(&self) -> Vec<ConfigProblem> {
-        let mut problems = Vec::new();
-        if let Some(network) = network_of_everything(&self.networks) {
-            let message = format!(
-                "{network} holds every address: tenants can have requests sent to any server that this service reaches"
-            );
-            problems.push(ConfigProblem::new("api.alerts.networks", message));
-        }
+        let mut problems: Vec<_> = warn_of_every_network("api.alerts", &self.networks).into_iter().collect();
         if sends_password_in_clear(&self.smtp_url) {
             let message = "the password may be sent without TLS; use smtps:// or ?tls=required";
             problems.push(ConfigProblem::new("api.alerts.smtp_url", message));
@@ -101,10 +95,7 @@ impl Alerts {
     /// Returns the problems of the settings, for a service with this address of its console.
     pub fn problems(&self, public_url: &str) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
-        if let Err(network) = self.parse_receivers() {
-            let message = format!("{network} is not a network such as 10.0.0.0/8");
-            problems.push(ConfigProblem::new("api.alerts.networks", message));
-        }
+        problems.extend(self.parse_receivers().err());
         if let Err(message) = ReceiverSealer::from_setting(&self.sealing_key) {
             problems.push(ConfigProblem::new(SEALING_KEY, message));
         }

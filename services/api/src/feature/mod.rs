@@ -9,6 +9,7 @@ pub mod operation;
 mod outcomes;
 pub mod panels;
 pub mod path_keys;
+pub mod receiver_networks;
 pub mod sealing;
 pub mod site;
 pub mod sources;
