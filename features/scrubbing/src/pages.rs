@@ -39,14 +39,6 @@ struct RuleLine {
     action: &'static str,
 }
 
-fn action_word(action: ScrubAction) -> &'static str {
-    match action {
-        ScrubAction::Mask => "mask",
-        ScrubAction::Hash => "hash",
-        ScrubAction::Drop => "drop",
-    }
-}
-
 /// Returns a ready pattern in words.
 fn describe_pattern(pattern: ReadyPattern) -> &'static str {
     match pattern {
@@ -64,24 +56,24 @@ fn describe_pattern(pattern: ReadyPattern) -> &'static str {
 /// Lists the rules of an app.
 fn list_lines(config: &ScrubConfig) -> Vec<RuleLine> {
     let ready = config.ready.iter().map(|rule| RuleLine {
-        name: rule.pattern.name().to_owned(),
+        name: rule.pattern.as_str().to_owned(),
         takes: describe_pattern(rule.pattern).to_owned(),
-        action: action_word(rule.action),
+        action: rule.action.as_str(),
     });
     let own = config.own.iter().map(|rule| RuleLine {
         name: rule.name.clone(),
         takes: rule.pattern.clone(),
-        action: action_word(rule.action),
+        action: rule.action.as_str(),
     });
     let keys = config.keys.iter().map(|rule| RuleLine {
         name: "key".to_owned(),
         takes: rule.key.clone(),
-        action: action_word(rule.action),
+        action: rule.action.as_str(),
     });
     let kept = config.keep_only.iter().map(|rule| RuleLine {
         name: "key".to_owned(),
         takes: format!("all keys but {}", rule.keys.join(", ")),
-        action: action_word(rule.action),
+        action: rule.action.as_str(),
     });
     ready.chain(own).chain(keys).chain(kept).collect()
 }
@@ -94,7 +86,7 @@ async fn show_rules(
     render_html(&ScrubbingPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Scrubbing"),
         apps: found.items,
-        patterns: ReadyPattern::ALL.map(|pattern| (pattern.name(), describe_pattern(pattern))).to_vec(),
+        patterns: ReadyPattern::ALL.map(|pattern| (pattern.as_str(), describe_pattern(pattern))).to_vec(),
     })
 }
 
@@ -113,8 +105,8 @@ async fn change_rules(
 fn read_rules(form: &SentForm) -> Result<ScrubConfig, Problem> {
     let mut config = ScrubConfig::default();
     for pattern in ReadyPattern::ALL {
-        if let Some(word) = form.get(pattern.name()) {
-            config.ready.push(ReadyRule { pattern, action: read_action(pattern.name(), word)? });
+        if let Some(word) = form.get(pattern.as_str()) {
+            config.ready.push(ReadyRule { pattern, action: read_action(pattern.as_str(), word)? });
         }
     }
     for (at, line) in read_lines(form, "own") {
@@ -147,10 +139,6 @@ fn read_lines<'f>(form: &'f SentForm, field: &'f str) -> impl Iterator<Item = (u
 }
 
 fn read_action(field: &str, word: &str) -> Result<ScrubAction, Problem> {
-    match word {
-        "mask" => Ok(ScrubAction::Mask),
-        "hash" => Ok(ScrubAction::Hash),
-        "drop" => Ok(ScrubAction::Drop),
-        _ => Err(Problem::new(Kind::InvalidBody, format!("{field}: mask, hash or drop"))),
-    }
+    let refused = || Problem::new(Kind::InvalidBody, format!("{field}: mask, hash or drop"));
+    ScrubAction::parse(word).ok_or_else(refused)
 }

@@ -10,68 +10,41 @@ pub const OWN_PATTERN_BYTES: usize = 500;
 /// Largest size of the name of a key.
 pub const KEY_NAME_BYTES: usize = 200;
 
-/// Replacement of a text that a rule takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ScrubAction {
-    /// The name of the rule.
-    Mask,
-    /// The name of the rule, and a hash that only the tenant's salt gives: equal texts stay equal.
-    Hash,
-    /// Nothing: the text is left out.
-    Drop,
+unslide_model::words! {
+    /// Replacement of a text that a rule takes.
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum ScrubAction {
+        /// The name of the rule.
+        Mask = "mask",
+        /// The name of the rule, and a hash that only the tenant's salt gives: equal texts stay equal.
+        Hash = "hash",
+        /// Nothing: the text is left out.
+        Drop = "drop",
+    }
 }
 
-/// A pattern that the service knows. Their order is that in which they are applied: a coordinate with a sign may look like a phone number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ReadyPattern {
-    /// An e-mail address.
-    Email,
-    /// The name of a user in the path of a home folder.
-    UserPath,
-    /// A latitude with a longitude, or one of them after its word.
-    Coordinates,
-    /// An account number with right check digits.
-    Iban,
-    /// A card number with its right check digit.
-    Card,
-    /// An address of IPv4 or IPv6.
-    Ip,
-    /// A phone number with the code of its country, or of the North American form.
-    Phone,
-    /// A key of an API, a JSON Web Token, or the value after a word such as `password`.
-    Token,
-}
-
-impl ReadyPattern {
-    /// All patterns, in their order.
-    pub const ALL: [ReadyPattern; 8] = [
-        ReadyPattern::Email,
-        ReadyPattern::UserPath,
-        ReadyPattern::Coordinates,
-        ReadyPattern::Iban,
-        ReadyPattern::Card,
-        ReadyPattern::Ip,
-        ReadyPattern::Phone,
-        ReadyPattern::Token,
-    ];
-
-    /// Returns the word of the pattern in marks and counts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            ReadyPattern::Email => "email",
-            ReadyPattern::Phone => "phone",
-            ReadyPattern::Iban => "iban",
-            ReadyPattern::Card => "card",
-            ReadyPattern::Ip => "ip",
-            ReadyPattern::Token => "token",
-            ReadyPattern::UserPath => "user_path",
-            ReadyPattern::Coordinates => "coordinates",
-        }
+unslide_model::words! {
+    /// A pattern that the service knows, with its word in marks and counts. Their order is that in which they are applied: a
+    /// coordinate with a sign may look like a phone number.
+    #[derive(PartialOrd, Ord)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum ReadyPattern {
+        /// An e-mail address.
+        Email = "email",
+        /// The name of a user in the path of a home folder.
+        UserPath = "user_path",
+        /// A latitude with a longitude, or one of them after its word.
+        Coordinates = "coordinates",
+        /// An account number with right check digits.
+        Iban = "iban",
+        /// A card number with its right check digit.
+        Card = "card",
+        /// An address of IPv4 or IPv6.
+        Ip = "ip",
+        /// A phone number with the code of its country, or of the North American form.
+        Phone = "phone",
+        /// A key of an API, a JSON Web Token, or the value after a word such as `password`.
+        Token = "token",
     }
 }
 

@@ -61,7 +61,7 @@ impl ScrubRules {
         for rule in ready {
             let compiled = compile_expression(expression(rule.pattern), 0)?;
             patterns.push(PatternRule {
-                name: rule.pattern.name().to_owned(),
+                name: rule.pattern.as_str().to_owned(),
                 expression: compiled,
                 ready: Some(rule.pattern),
                 action: rule.action,
@@ -70,7 +70,7 @@ impl ScrubRules {
         for (index, rule) in config.own.iter().enumerate() {
             let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             let is_taken = rule.name == KEY_NAME
-                || ReadyPattern::ALL.iter().any(|ready| ready.name() == rule.name)
+                || ReadyPattern::ALL.iter().any(|ready| ready.as_str() == rule.name)
                 || config.own[..index].iter().any(|other| other.name == rule.name);
             if rule.name.is_empty() || rule.name.len() > 32 || !rule.name.chars().all(is_word) || is_taken {
                 return Err(ScrubConfigError::InvalidName { index });
