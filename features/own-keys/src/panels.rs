@@ -11,14 +11,14 @@ use unslide_store::{GroupId, HookFuture, TenantTx};
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let PanelSlot::Group(group) = slot else { return Ok(Vec::new()) };
-        let found = find_standing_out(tx, group).await?;
+        let found = find_standing_out(tx, group.id).await?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let table = PanelTable {
             caption: "Values in a larger share of the group's newest 1,000 reports than of the app's newest 1,000",
             columns: ["Key and value", "Share", "In the app", "Reports"],
-            rows: found.iter().map(|value| describe_value(group, value)).collect(),
+            rows: found.iter().map(|value| describe_value(group.id, value)).collect(),
         };
         Ok(vec![PanelSection {
             heading: "Own keys that stand out",

@@ -12,7 +12,7 @@ const LINES_LIMIT: usize = 3;
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let PanelSlot::Group(group) = slot else { return Ok(Vec::new()) };
-        let found = store::get_group_owner(tx, group).await?;
+        let found = store::get_group_owner(tx, group.id).await?;
         Ok(found.map(describe_owner).into_iter().collect())
     })
 }

@@ -20,7 +20,7 @@ pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'
                 Ok(submissions.into_iter().map(describe_submission).collect())
             }
             PanelSlot::Group(group) => {
-                let comments = store::list_for_group(tx, group, GROUP_LIMIT).await?;
+                let comments = store::list_for_group(tx, group.id, GROUP_LIMIT).await?;
                 let links = comments.into_iter().map(|one| PanelLink {
                     path: format!("/console/reports/{}", one.report),
                     text: shorten(&one.comment),

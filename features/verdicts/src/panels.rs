@@ -5,8 +5,8 @@ use crate::release::{ReleaseCheck, ReleaseCheckState, ReleaseMeasure, check_rele
 use unslide_api::feature::panels::{
     PanelFigure, PanelRow, PanelSection, PanelSlot, PanelTable, PanelVerdict, VersionPageScope,
 };
-use unslide_store::queries::groups::find_group;
-use unslide_store::{GroupId, HookFuture, Result, TenantTx};
+use unslide_store::queries::groups::ListedGroup;
+use unslide_store::{HookFuture, Result, TenantTx};
 use unslide_verdicts_statistics::format_count;
 
 /// Shows whether a group is fixed, and whether a version may go on to more people.
@@ -21,13 +21,12 @@ pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'
     })
 }
 
-async fn find_fix_panel(tx: &mut TenantTx, group: GroupId) -> Result<Option<PanelSection>> {
-    let Some(group) = find_group(tx, group, None).await? else { return Ok(None) };
+async fn find_fix_panel(tx: &mut TenantTx, group: &ListedGroup) -> Result<Option<PanelSection>> {
     if group.resolved_at.is_none() {
         return Ok(None);
     }
     let today = tx.now().date();
-    Ok(Some(describe_fix(judge_group(tx, &group, today).await?)))
+    Ok(Some(describe_fix(judge_group(tx, group, today).await?)))
 }
 
 fn describe_fix(found: GroupVerdict) -> PanelSection {

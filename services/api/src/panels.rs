@@ -1,8 +1,9 @@
 //! Panels: sections that features add to pages of the core. A page has a slot for them, and knows no kind of content.
 
 use time::{Date, OffsetDateTime};
+use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::reports::ReportRow;
-use unslide_store::{GroupId, HookFuture, Result, TenantTx, Uuid};
+use unslide_store::{HookFuture, Result, TenantTx, Uuid};
 
 /// Returns the sections that a feature has for a slot: none for most slots.
 pub type ShowPanel = for<'t> fn(&'t mut TenantTx, PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>>;
@@ -18,7 +19,7 @@ pub enum PanelSlot<'t> {
     /// Sections of a report's page.
     Report(&'t ReportRow),
     /// Sections of a group's page. Links of one without a heading are beside the actions, for those who may change groups.
-    Group(GroupId),
+    Group(&'t ListedGroup),
     /// Columns of the list of versions: a section is a column, with a row of its table for each version that has data.
     Versions(VersionScope<'t>),
     /// Sections about a version before the core's own on its page.

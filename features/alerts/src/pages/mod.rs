@@ -17,8 +17,8 @@ use unslide_store::{HookFuture, TenantTx};
 
 /// Returns the link from the page of a group to the page that sends it to a receiver.
 pub fn show_panel<'t>(_: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
-    let PanelSlot::Group(id) = slot else { return Box::pin(async { Ok(Vec::new()) }) };
-    let path = format!("/console/groups/{id}/send");
+    let PanelSlot::Group(group) = slot else { return Box::pin(async { Ok(Vec::new()) }) };
+    let path = format!("/console/groups/{}/send", group.id);
     let link = PanelLink { path, text: "Send it to a receiver".to_owned(), ..PanelLink::default() };
     Box::pin(async { Ok(vec![PanelSection { links: vec![link], ..PanelSection::default() }]) })
 }

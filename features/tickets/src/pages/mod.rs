@@ -22,11 +22,11 @@ pub fn routes() -> Router<Api> {
 /// Shows the ticket of a group, and the link to the page that makes one.
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
-        let PanelSlot::Group(id) = slot else { return Ok(Vec::new()) };
-        let ticket = store::get_ticket(tx, id).await?;
+        let PanelSlot::Group(group) = slot else { return Ok(Vec::new()) };
+        let ticket = store::get_ticket(tx, group.id).await?;
         let text = if ticket.is_some() { "Ticket…" } else { "Make or link a ticket" };
         let link = PanelLink {
-            path: format!("/console/groups/{id}/ticket"),
+            path: format!("/console/groups/{}/ticket", group.id),
             text: text.to_owned(),
             ..PanelLink::default()
         };

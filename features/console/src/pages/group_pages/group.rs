@@ -159,7 +159,7 @@ pub async fn render_page(
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
     let durations = if is_slow { durations::group_durations(&mut tx, group.id).await? } else { Vec::new() };
     let context = GroupContextSection::load_for_group(&symbolication, &mut tx, group.id, &state).await?;
-    let sections = collect_panels(&panels, &mut tx, PanelSlot::Group(group.id)).await?;
+    let sections = collect_panels(&panels, &mut tx, PanelSlot::Group(group)).await?;
     tx.rollback();
     let (panels, actions): (Vec<_>, Vec<_>) =
         sections.into_iter().partition(|section| !section.heading.is_empty());
