@@ -123,7 +123,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "secret").unwrap();
         assert_eq!(read_text_file(file.path(), 6).unwrap(), "secret");
-        let error = read_text_file(file.path(), 5).unwrap_err().to_string();
+        let error = unslide_model::format_causes(&read_text_file(file.path(), 5).unwrap_err());
         assert!(error.contains("it has more than 5 bytes"), "{error}");
     }
 

@@ -540,7 +540,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 "/v1/scrubbing",
                 Foreign::Own(|body| assert_eq!(body["items"].as_array().unwrap().len(), 1)),
             )
-            .body(scrubbing),
+            // Of one app, so that a trial of the others' rules tells whose they are.
+            .body(json!({"app": "com.example.scrubbed", "rules": scrubbing["rules"]})),
         ),
         (
             "preview_scrubbing",

@@ -12,7 +12,7 @@ pub const KEY_NAME_BYTES: usize = 200;
 
 unslide_model::words! {
     /// Replacement of a text that a rule takes.
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(rename_all = "snake_case"))]
     pub enum ScrubAction {
         /// The name of the rule.
         Mask = "mask",
@@ -27,7 +27,7 @@ unslide_model::words! {
     /// A pattern that the service knows, with its word in marks and counts. Their order is that in which they are applied: a
     /// coordinate with a sign may look like a phone number.
     #[derive(PartialOrd, Ord)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(rename_all = "snake_case"))]
     pub enum ReadyPattern {
         /// An e-mail address.
         Email = "email",
