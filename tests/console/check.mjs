@@ -529,7 +529,8 @@ async function messageLinks(page) {
   await form.locator("[name=escalation]").selectOption({ label: "that of new bugs" });
   await form.locator("[name=escalation_minutes]").fill("60");
   await submit(page, "Create rule");
-  const report = { report: { id: "00000000-0000-4000-8000-0000000000aa" }, system: { CFBundleIdentifier: APP, CFBundleShortVersionString: "1.3" },
+  // Of an app of its own: the steps after this one take the newest group of the others.
+  const report = { report: { id: "00000000-0000-4000-8000-0000000000aa" }, system: { CFBundleIdentifier: "com.example.messages", CFBundleShortVersionString: "1.3" },
     crash: { error: { type: "nsexception", reason: "It is new.", nsexception: { name: "NewBugException" } }, threads: [] } };
   const sent = await fetch(`${base}/v1/reports`, { method: "POST", headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(report) });
   if (sent.status !== 202) throw new Error(`the report is answered with ${sent.status}`);

@@ -143,6 +143,9 @@ impl<P: Processor> Engine<P> {
                 }
                 Err(e) => return Err(e),
             }
+            if !stopping {
+                self.commit_past_markers()?;
+            }
             if self.queues.is_idle() {
                 // Nothing else would end a pause of work that was taken away: nothing is fetched during a pause.
                 self.pause.end_pause();

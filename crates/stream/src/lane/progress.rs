@@ -130,4 +130,6 @@ pub(super) struct AssignmentChecks {
     pub shares_not_before: Option<Instant>,
     /// When the lane next looks for unassigned partitions of its group.
     pub unassigned_at: Option<Instant>,
+    /// When the lane next looks for markers of transactions behind its commits.
+    pub markers_at: Option<Instant>,
 }

@@ -16,6 +16,7 @@ mod attempts;
 mod deadly;
 mod hang;
 mod held;
+mod markers;
 mod membership;
 mod memory;
 mod rejoined;

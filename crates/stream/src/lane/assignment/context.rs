@@ -26,8 +26,8 @@ pub(in crate::lane) enum Mark {
     Known { offset: Option<i64>, attempts: Attempts },
     /// An attempt is written at this offset.
     Written { offset: i64, attempts: Attempts },
-    /// A transaction was committed since: no attempt has to be written.
-    Clear { attempts: Attempts },
+    /// A transaction was committed since, up to the offset `next`: no attempt has to be written.
+    Clear { next: i64, attempts: Attempts },
 }
 
 impl Mark {
@@ -35,7 +35,7 @@ impl Mark {
     /// batch.
     pub(in crate::lane) fn is_alone(self, batch: usize) -> bool {
         match self {
-            Mark::Clear { attempts } | Mark::Written { attempts, .. } => attempts.alone > 0,
+            Mark::Clear { attempts, .. } | Mark::Written { attempts, .. } => attempts.alone > 0,
             Mark::Known { attempts, .. } => attempts.add_attempt(batch).alone > 0,
             Mark::Unread => false,
         }

@@ -83,7 +83,7 @@ impl<P: Processor> Engine<P> {
         Ok(true)
     }
 
-    fn record_end(&mut self, end: TransactionEnd, took: Duration) {
+    pub(in crate::lane) fn record_end(&mut self, end: TransactionEnd, took: Duration) {
         self.progress.written = Instant::now();
         self.observer.record_transaction(end, took.as_secs_f64());
     }
@@ -148,7 +148,7 @@ impl<P: Processor> Engine<P> {
         self.queues.delay_batch(ready, Duration::from_secs(5));
     }
 
-    fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
+    pub(in crate::lane) fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
         self.progress.fenced += 1;
         tracing::error!(times = self.progress.fenced, "another producer has this one's name: {why}");
         if self.progress.fenced >= FENCED_IN_A_ROW_LIMIT {
@@ -186,7 +186,9 @@ impl<P: Processor> Engine<P> {
         let next = last.into_iter().map(|(place, (offset, count))| {
             let attempts = match ownership.owned.get(&place).map(|owned| owned.mark) {
                 Some(
-                    Mark::Written { attempts, .. } | Mark::Clear { attempts } | Mark::Known { attempts, .. },
+                    Mark::Written { attempts, .. }
+                    | Mark::Clear { attempts, .. }
+                    | Mark::Known { attempts, .. },
                 ) => attempts.after_records(count),
                 Some(Mark::Unread) | None => Attempts::default(),
             };
@@ -236,9 +238,9 @@ impl<P: Processor> Engine<P> {
 
     fn note_commit(&mut self, ready: &Ready, cut: &Cut) {
         let mut ownership = self.consumer.context().ownership.lock();
-        for (place, (_, attempts)) in &cut.next {
+        for (place, (next, attempts)) in &cut.next {
             if let Some(owned) = ownership.owned.get_mut(place) {
-                owned.mark = Mark::Clear { attempts: *attempts };
+                owned.mark = Mark::Clear { next: *next, attempts: *attempts };
             }
         }
         drop(ownership);
