@@ -139,7 +139,7 @@ fn write_symbols(ours: &Ours, id: &str, out: &mut MarkdownDocument) {
         out.push_item(&format!("{} more images", lacking.len() - MISSING_IMAGES_LIMIT), "");
     }
     if !ours.warnings.is_empty() {
-        out.push_paragraph(&format!("{} warnings about the report:\n", ours.warnings.len()));
+        out.push_paragraph(&format!("Warnings about the report: {}\n", ours.warnings.len()));
     }
     for warning in ours.warnings.iter().take(WARNINGS_LIMIT) {
         out.push_item(&quote_text(warning), &format!("{source}.warnings"));
