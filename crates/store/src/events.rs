@@ -1,10 +1,11 @@
 //! Events: what happened in a transaction of the store. Features act on it in the same transaction.
 
 use crate::group_tickets::{TicketAnswer, TicketRequest};
-use crate::groups::GroupEvent;
+use crate::groups::{Contradiction, GroupEvent};
 use crate::slots::PublishedSymbols;
 use crate::{GroupId, KeyId, OwnerTx, RunId, TenantTx};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId, SenderKeyId};
 
@@ -12,6 +13,9 @@ use unslide_model::{DebugId, ReportId, SenderKeyId};
 pub enum StoreEvent<'t> {
     /// Reports and their groups are written. These groups are new or came back.
     GroupsChanged(&'t mut TenantTx, &'t [GroupEvent]),
+    /// New reports contradict that these groups are resolved. Their rows are locked. A feature adds the groups of which it judges
+    /// itself whether they came back: they stay resolved until it calls [`return_group`](crate::reports::return_group).
+    GroupsContradicted(&'t mut TenantTx, &'t [Contradiction], &'t mut BTreeSet<GroupId>),
     /// These groups are deleted.
     GroupsDeleted(&'t mut TenantTx, &'t [GroupId]),
     /// A merge or a split has given these groups other reports. Their rows are locked.
@@ -37,6 +41,7 @@ impl StoreEvent<'_> {
     pub(crate) fn transaction(&self) -> &OwnerTx {
         match self {
             StoreEvent::GroupsChanged(tx, _)
+            | StoreEvent::GroupsContradicted(tx, ..)
             | StoreEvent::GroupsDeleted(tx, _)
             | StoreEvent::GroupsMerged(tx, _)
             | StoreEvent::ReportsStored(tx, _)

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 /// The days before the group was resolved that the old rate is made of.
 const DAYS_BEFORE: Duration = Duration::days(90);
 /// The days after it that count.
-const DAYS_AFTER: Duration = Duration::days(180);
+pub const DAYS_AFTER: Duration = Duration::days(180);
 const NOT_RESOLVED: &str = "The group is not resolved: resolve it in a version, and the sessions of that version and later ones count.";
 const NO_OLD_RATE: &str =
     "No session of a version with the bug came before it was resolved, so the old rate is not known.";

@@ -1,23 +1,32 @@
 //! Verdicts: whether a resolved bug is fixed, and whether a release may go on, by tests that may be read on any day.
 //!
 //! The package `statistics` beside this one has the tests, pure. `store` reads the counts, `fix` and `release` bring them into the
-//! form of the tests and say the verdicts in words, `operations` is the API, and `panels` has the sections of pages. `commands` has
-//! `unslide release check`.
+//! form of the tests and say the verdicts in words, `regressions` opens resolved groups by their verdicts, `operations` is the API, and
+//! `panels` has the sections of pages. `commands` has `unslide release check` and `unslide release regressions`.
 
 pub mod fix;
 mod operations;
 mod panels;
+mod regressions;
 pub mod release;
 pub mod store;
 
+use regressions::RegressionJudge;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_api::feature::tenant_turns::start_tenant_turns;
 use unslide_api::feature::{ApiFeature, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature};
 
 /// The name of the feature.
 pub const NAME: &str = "verdicts";
 
-/// The feature. It has no tables: it reads the counts of reports and sessions.
-pub const FEATURE: Feature = Feature::new(NAME, |_| feature());
+/// How often each process of the api looks for groups that wait for a verdict.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The feature.
+pub const FEATURE: Feature =
+    Feature { hook: regressions::REGRESSION_HOOK, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature for the list of the program.
 #[must_use]
@@ -29,6 +38,10 @@ pub fn feature() -> ConfiguredFeature {
             operations::routes(),
         ),
         show_panel: Some(panels::show_panel),
+        start: Some(Arc::new(|api, host| {
+            let judge = RegressionJudge::new(api.symbolication.storage.store.clone());
+            Ok(start_tenant_turns(judge, LOOK_INTERVAL, host.shutdown.token().clone()))
+        })),
         ..ApiFeature::new(NAME)
     })
 }

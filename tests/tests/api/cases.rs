@@ -531,6 +531,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(otlp),
         ),
         (
+            "get_regression_rule",
+            Case::new("/v1/regression-rule", Foreign::Own(|body| assert_eq!(body["rule"], "not_fixed"))),
+        ),
+        (
+            "set_regression_rule",
+            Case::new("/v1/regression-rule", Foreign::Own(|body| assert_eq!(body["rule"], "not_fixed")))
+                .body(json!({"rule": "not_fixed"})),
+        ),
+        (
             "get_scrubbing",
             Case::new("/v1/scrubbing", Foreign::Own(|body| assert_eq!(body["items"], json!([])))),
         ),

@@ -98,6 +98,19 @@ impl GroupEvent {
     }
 }
 
+/// A new report says that a group is not resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The resolved group.
+    pub group: GroupId,
+    /// Its app.
+    pub app: String,
+    /// The report's version.
+    pub version: String,
+    /// When the report arrived.
+    pub received_at: OffsetDateTime,
+}
+
 /// Returns the id of the group of an app's reports with this fingerprint.
 #[must_use]
 pub fn id_of(app: &str, fingerprint: [u8; 16]) -> GroupId {

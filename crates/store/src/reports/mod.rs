@@ -16,7 +16,7 @@ mod waits;
 
 pub use delete::delete_report;
 pub(crate) use delete::drop_rest;
-pub use groups::{deltas, regroup};
+pub use groups::{deltas, regroup, return_group};
 pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
 pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};

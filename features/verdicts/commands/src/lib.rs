@@ -1,15 +1,25 @@
-//! `unslide release check`: a gate for phased releases.
+//! `unslide release check`: a gate for phased releases. `unslide release regressions`: when a resolved group comes back.
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
-use serde_json::Value;
+use serde_json::{Value, json};
 use unslide_cli::listing::{app_path, filter_given, item_text, with_query};
 use unslide_cli::{
     ApiServer, Client, ClientFeature, Console, Exit, FeatureCommand, Outcome, block_on, note, say,
 };
 
+const RULE_PATH: &str = "/v1/regression-rule";
+
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "release show", command: Arguments::command, run, key_kind: None }],
+    commands: &[
+        FeatureCommand { follows: "release show", command: Arguments::command, run, key_kind: None },
+        FeatureCommand {
+            follows: "release check",
+            command: RegressionArguments::command,
+            run: run_regressions,
+            key_kind: None,
+        },
+    ],
     ..ClientFeature::new("verdicts")
 };
 
@@ -42,6 +52,48 @@ struct Arguments {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// Show or set when a resolved group comes back: with any report, or when its verdict says that it is not fixed
+#[derive(Parser)]
+#[command(
+    name = "regressions",
+    after_help = "\
+The key needs the scope tenant:admin.
+
+  any_report  with the first report that contradicts that the group is resolved
+  not_fixed   when the verdict on its page says that it is not fixed. For apps without sessions, with any report
+
+Examples:
+  unslide release regressions
+  unslide release regressions --rule not_fixed"
+)]
+struct RegressionArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The rule that holds from now on
+    #[arg(long, value_parser = ["any_report", "not_fixed"])]
+    rule: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn run_regressions(matches: &ArgMatches) -> Outcome {
+    let RegressionArguments { server, rule, json } = RegressionArguments::from_arg_matches(matches)?;
+    block_on(async {
+        let client = Client::new(&server)?;
+        let settings: Value = match rule {
+            Some(rule) => client.put(RULE_PATH, &json!({"rule": rule})).await?,
+            None => client.get(RULE_PATH).await?,
+        };
+        if json {
+            Console::get().print_json(&settings)?;
+        } else {
+            say!("{}", item_text(&settings, "rule"));
+        }
+        Ok(Exit::Ready)
+    })
 }
 
 fn run(matches: &ArgMatches) -> Outcome {

@@ -1,6 +1,7 @@
 //! The API of verdicts.
 
 mod group_verdict;
+mod regression_rule;
 mod version_check;
 
 use unslide_api::feature::Api;
@@ -12,4 +13,5 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(group_verdict::get_group_verdict))
         .routes(routes!(version_check::check_version))
+        .routes(routes!(regression_rule::get_regression_rule, regression_rule::set_regression_rule))
 }

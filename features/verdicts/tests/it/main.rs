@@ -4,4 +4,5 @@
 
 mod counted_world;
 mod groups;
+mod regressions;
 mod releases;

@@ -17,6 +17,7 @@ use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
 use crate::groups::{GroupEvent, GroupMove, end_redirects, name_groups, record_moves};
 use crate::{GroupId, Result, TenantTx};
 use regressions::NewReport;
+pub use regressions::return_group;
 pub(crate) use sketches::{device_hash, stored_sketch};
 use std::collections::BTreeMap;
 pub(crate) use terms::normalize_term;

@@ -1,10 +1,12 @@
 //! Resolved and ignored groups that come back.
 
+use crate::events::StoreEvent;
 use crate::groups::{
-    Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR, record_actions,
+    Contradiction, Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR,
+    record_actions,
 };
-use crate::{GroupId, Result, TenantTx};
-use std::collections::BTreeMap;
+use crate::{GroupId, Result, TenantTx, hooks};
+use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::is_newer;
 
@@ -80,6 +82,16 @@ impl Return<'_> {
         if self.reason.is_some() { GroupStatus::Open } else { GroupStatus::Regressed }
     }
 
+    /// Returns what a feature may judge itself: that the group is resolved, and this report came.
+    fn to_contradiction(&self) -> Option<Contradiction> {
+        self.reason.is_none().then(|| Contradiction {
+            group: self.row.id,
+            app: self.row.app.clone(),
+            version: self.report.version.clone(),
+            received_at: self.report.received_at,
+        })
+    }
+
     fn to_deed(&self) -> Deed<'_> {
         let (action, text) = match &self.reason {
             Some(reason) => (GroupAction::IgnoreEnded, reason.as_str()),
@@ -122,6 +134,35 @@ pub(super) async fn reopen_settled(
                 .min_by_key(|found| (found.report.received_at, &found.report.version))
         })
         .collect();
+    let contradictions: Vec<Contradiction> = returns.iter().filter_map(Return::to_contradiction).collect();
+    let mut kept = BTreeSet::new();
+    if !contradictions.is_empty() {
+        hooks::send_event(StoreEvent::GroupsContradicted(tx, &contradictions, &mut kept)).await?;
+    }
+    let is_kept = |found: &Return<'_>| found.reason.is_none() && kept.contains(&found.row.id);
+    record_returns(tx, returns.into_iter().filter(|found| !is_kept(found)).collect()).await
+}
+
+/// Opens a group of which a feature has judged that it came back, with the report that contradicted that it is resolved. Returns false
+/// if it is not resolved any more.
+///
+/// # Errors
+/// Returns an error if the database or a feature fails.
+pub async fn return_group(tx: &mut TenantTx, found: &Contradiction) -> Result<bool> {
+    let rows = lock_settled(tx, found.group).await?;
+    let report =
+        NewReport { group: found.group, version: found.version.clone(), received_at: found.received_at };
+    let is_resolved = |row: &&SettledRow| row.status == GroupStatus::Resolved;
+    let returns = rows.iter().filter(is_resolved).map(|row| Return { row, report: &report, reason: None });
+    let events = record_returns(tx, returns.collect()).await?;
+    if events.is_empty() {
+        return Ok(false);
+    }
+    hooks::send_event(StoreEvent::GroupsChanged(tx, &events)).await?;
+    Ok(true)
+}
+
+async fn record_returns(tx: &mut TenantTx, returns: Vec<Return<'_>>) -> Result<Vec<GroupEvent>> {
     if returns.is_empty() {
         return Ok(Vec::new());
     }
@@ -129,6 +170,20 @@ pub(super) async fn reopen_settled(
     let deeds: Vec<Deed<'_>> = returns.iter().map(Return::to_deed).collect();
     record_actions(tx, REPORTS_ACTOR, &deeds).await?;
     Ok(returns.iter().map(Return::to_event).collect())
+}
+
+/// Locks a group that is not merged into another one, and returns its row if it is resolved or ignored until something.
+async fn lock_settled(tx: &mut TenantTx, group: GroupId) -> Result<Vec<SettledRow>> {
+    let (connection, tenant, _) = tx.parts();
+    let locked = sqlx::query_scalar!(
+        r#"SELECT id AS "id: GroupId" FROM groups WHERE tenant = $1 AND id = $2 AND merged_into IS NULL FOR UPDATE"#,
+        tenant,
+        group as GroupId
+    );
+    match locked.fetch_optional(connection).await? {
+        Some(group) => find_settled(tx, vec![group]).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 async fn find_settled(tx: &mut TenantTx, groups: Vec<GroupId>) -> Result<Vec<SettledRow>> {

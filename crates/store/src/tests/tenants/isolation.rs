@@ -105,6 +105,9 @@ const TABLES_OF_FEATURES: &str =
      VALUES (md5('owners')::uuid, 'acme', 'shop', '', 'github', '', 0, 0, '[]', now());
      INSERT INTO group_owners (tenant, group_id, app, needed, next_look_at)
      SELECT 'acme', id, 'shop', 1, now() FROM groups LIMIT 1;
+     INSERT INTO regression_rules (tenant, rule, changed_at) VALUES ('acme', 'any_report', now());
+     INSERT INTO held_regressions (tenant, group_id, app, version, received_at, next_look_at)
+     SELECT 'acme', id, 'shop', '', now(), now() FROM groups LIMIT 1;
      INSERT INTO app_slots (tenant, app, window_start, units) VALUES ('acme', 'shop', now(), 1);
      INSERT INTO otlp_settings (tenant, refuses_others, header_names, changed_at, next_send_at)
      VALUES ('acme', true, '{}', now(), now());
