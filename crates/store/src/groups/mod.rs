@@ -65,7 +65,7 @@ pub enum GroupEvent {
         title: String,
         /// The report's version.
         version: String,
-        /// When the report arrived.
+        /// When the report arrived, or when a feature judged that the group came back.
         received_at: OffsetDateTime,
     },
     /// The group was ignored until it had more reports or devices, or until a time, and a new report found that

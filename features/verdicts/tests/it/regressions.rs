@@ -50,6 +50,8 @@ async fn one_late_report_reopens_nothing_and_a_bug_that_still_comes_is_back() {
     let world = CountedWorld::start().await;
     let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
     assert_eq!(world.get(RULE, &admin).await.expect_status(200), json!({"rule": "not_fixed"}));
+    let rule = json!({"name": "back", "condition": "regression", "channel": "kafka"});
+    world.post_json("/v1/alert-rules", &admin, &rule).await.expect_status(201);
     let group = resolve_bug(&world, 110_000).await;
     world.store_sessions("2.5.0", 2, [41_000, 12]).await;
     world.store_reports(1, "2.5.0", 2, 1).await;
@@ -62,6 +64,11 @@ async fn one_late_report_reopens_nothing_and_a_bug_that_still_comes_is_back() {
     assert!(wait_until(async || status(&world, group).await == "regressed").await);
     assert_eq!(read_group(&world, group).await["regressed_in"], "2.5.0");
     assert_eq!(waiting(&world).await, [] as [bool; 0]);
+    let told: Vec<String> = sqlx::query_scalar("SELECT detail FROM alert_events WHERE cause LIKE 'back:%'")
+        .fetch_all(&mut world.connect().await)
+        .await
+        .unwrap();
+    assert_eq!(told, ["It was resolved, and version 2.5.0 has it again."]);
     let activity = world.get(&format!("/v1/groups/{group}/activity"), &world.key).await.expect_status(200);
     assert_eq!(
         (&activity["items"][0]["action"], &activity["items"][0]["text"]),

@@ -150,8 +150,8 @@ pub(super) async fn reopen_settled(
 /// Returns an error if the database or a feature fails.
 pub async fn return_group(tx: &mut TenantTx, found: &Contradiction) -> Result<bool> {
     let rows = lock_settled(tx, found.group).await?;
-    let report =
-        NewReport { group: found.group, version: found.version.clone(), received_at: found.received_at };
+    // It comes back now. Of an event that is as old as the report, nobody would be told.
+    let report = NewReport { group: found.group, version: found.version.clone(), received_at: tx.now() };
     let is_resolved = |row: &&SettledRow| row.status == GroupStatus::Resolved;
     let returns = rows.iter().filter(is_resolved).map(|row| Return { row, report: &report, reason: None });
     let events = record_returns(tx, returns.collect()).await?;
