@@ -32,6 +32,8 @@ pub enum StoreEvent<'t> {
     SessionsEnded(&'t mut TenantTx, &'t [KeyId]),
     /// A feature asks for the ticket of a group. The feature that makes tickets writes its answer.
     TicketRequested(&'t mut TenantTx, &'t TicketRequest<'t>, &'t mut Option<TicketAnswer>),
+    /// A feature asks which of the newest versions of this app are bad. The feature that checks releases adds them.
+    ReleasesAsked(&'t mut TenantTx, &'t str, &'t mut Vec<BadRelease>),
     /// A feature announces something to the others.
     Announced(&'t mut TenantTx, &'t [Announcement]),
 }
@@ -48,6 +50,7 @@ impl StoreEvent<'_> {
             | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::SessionsEnded(tx, _)
             | StoreEvent::TicketRequested(tx, ..)
+            | StoreEvent::ReleasesAsked(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }
@@ -99,6 +102,17 @@ pub struct StoredReports {
     pub reports: Vec<StoredReport>,
     /// The groups that are new or came back.
     pub groups: Vec<GroupEvent>,
+}
+
+/// A version that its check calls bad.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRelease {
+    /// The version.
+    pub version: String,
+    /// The version that it was compared with.
+    pub against: String,
+    /// The counts that say so, in a sentence.
+    pub reason: String,
 }
 
 /// An event that a feature announces to the other features of a tenant.

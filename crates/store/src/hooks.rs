@@ -1,6 +1,6 @@
 //! Hooks: functions of features that run in transactions of the store.
 
-use crate::events::{Announcement, StoreEvent};
+use crate::events::{Announcement, BadRelease, StoreEvent};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
@@ -97,4 +97,14 @@ pub async fn request_ticket(tx: &mut TenantTx, request: TicketRequest<'_>) -> Re
     let mut answer = None;
     send_event(StoreEvent::TicketRequested(tx, &request, &mut answer)).await?;
     Ok(answer)
+}
+
+/// Asks the feature that checks releases which of the newest versions of an app are bad.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn list_bad_releases(tx: &mut TenantTx, app: &str) -> Result<Vec<BadRelease>> {
+    let mut found = Vec::new();
+    send_event(StoreEvent::ReleasesAsked(tx, app, &mut found)).await?;
+    Ok(found)
 }

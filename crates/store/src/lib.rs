@@ -37,9 +37,10 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use events::{Announcement, MemoryException, StoreEvent, StoredReport, StoredReports};
+pub use events::{Announcement, BadRelease, MemoryException, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{
-    HookFuture, Measures, StoreHook, announce_to_features, report_ended_sessions, request_ticket,
+    HookFuture, Measures, StoreHook, announce_to_features, list_bad_releases, report_ended_sessions,
+    request_ticket,
 };
 pub use ids::{
     AuditEntryId, GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId,

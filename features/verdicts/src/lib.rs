@@ -1,10 +1,13 @@
 //! Verdicts: whether a resolved bug is fixed, and whether a release may go on, by tests that may be read on any day.
 //!
 //! The package `statistics` beside this one has the tests, pure. `store` reads the counts, `fix` and `release` bring them into the
-//! form of the tests and say the verdicts in words, `regressions` opens resolved groups by their verdicts, `operations` is the API, and
+//! form of the tests and say the verdicts in words, `regressions` opens resolved groups by their verdicts, `newest_versions` answers rules that watch releases, `hook` is the part in the
+//! store, `operations` is the API, and
 //! `panels` has the sections of pages. `commands` has `unslide release check` and `unslide release regressions`.
 
 pub mod fix;
+mod hook;
+mod newest_versions;
 mod operations;
 mod panels;
 mod regressions;
@@ -25,8 +28,7 @@ pub const NAME: &str = "verdicts";
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The feature.
-pub const FEATURE: Feature =
-    Feature { hook: regressions::REGRESSION_HOOK, ..Feature::new(NAME, |_| feature()) };
+pub const FEATURE: Feature = Feature { hook: hook::VERDICTS_HOOK, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature for the list of the program.
 #[must_use]

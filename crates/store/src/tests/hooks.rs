@@ -56,6 +56,8 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
             note(tx, "report deleted", format!("{} {variant}", report.0[0])).await
         }
         StoreEvent::GroupsChanged(..)
+        | StoreEvent::GroupsContradicted(..)
+        | StoreEvent::ReleasesAsked(..)
         | StoreEvent::GroupsDeleted(..)
         | StoreEvent::GroupsMerged(..)
         | StoreEvent::SessionsEnded(..)

@@ -136,6 +136,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::FrequentGroup => "a group hits many sessions",
         AlertCondition::GrowingGroup => "a group grows",
         AlertCondition::WidespreadGroup => "a group is common in a version",
+        AlertCondition::BadRelease => "a version is worse than the one before",
         AlertCondition::Figure => "a figure is bad",
         AlertCondition::Summary => "a time of the day: a summary",
     }
@@ -183,7 +184,7 @@ fn rule_status(rule: &AlertRule, now: OffsetDateTime) -> (&'static str, &'static
 /// Describes the threshold of a rule's condition.
 fn threshold(rule: &AlertRule) -> String {
     match rule.condition {
-        AlertCondition::NewGroup | AlertCondition::Regression => String::new(),
+        AlertCondition::NewGroup | AlertCondition::Regression | AlertCondition::BadRelease => String::new(),
         AlertCondition::Spike => format!(": {} times", rule.threshold),
         AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
         AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),

@@ -6,6 +6,7 @@ use super::events::{AlertCause, NEW_GROUP, page_path, page_query, raise_found};
 use super::firings::format_minute;
 use super::frequent::find_frequent;
 use super::missing::{self, UnnotedImages};
+use super::releases::find_bad_versions;
 use super::rules::{AlertCondition, DueRule};
 use super::schedule::read_schedule;
 use super::summary::summarize_apps;
@@ -18,6 +19,8 @@ use unslide_store::{GroupId, Result, TenantTx};
 
 /// The time between two evaluations of a rule.
 const EVALUATION_INTERVAL: Duration = Duration::minutes(5);
+/// The time between two evaluations of a rule that reads the counts of 90 days.
+const RELEASE_INTERVAL: Duration = Duration::hours(1);
 /// How long symbols may come after reports before they count as missing. A build's pipeline uploads them
 /// during this time.
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
@@ -46,6 +49,7 @@ pub async fn evaluate_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<u64> 
             find_frequent(tx, &found, condition).await?
         }
         AlertCondition::WidespreadGroup => find_widespread(tx, &found).await?,
+        AlertCondition::BadRelease => find_bad_versions(tx, &found).await?,
         AlertCondition::Summary => summarize_apps(tx, &found).await?,
         AlertCondition::Figure => return evaluate_figure(tx, &found).await,
     };
@@ -61,7 +65,7 @@ pub async fn postpone_evaluation(tx: &mut TenantTx, rule: AlertRuleId) -> Result
 async fn take_due_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<(AlertCondition, DueRule)>> {
     let (connection, tenant, now) = tx.parts();
     let found = sqlx::query!(
-        r#"UPDATE alert_rules SET next_evaluation_at = $4
+        r#"UPDATE alert_rules SET next_evaluation_at = CASE WHEN condition = $6 THEN $5::timestamptz ELSE $4 END
            WHERE tenant = $1 AND id = (
                SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
                FOR NO KEY UPDATE SKIP LOCKED)
@@ -71,7 +75,9 @@ async fn take_due_rule(tx: &mut TenantTx, rule: AlertRuleId) -> Result<Option<(A
         tenant,
         rule as AlertRuleId,
         now,
-        now + EVALUATION_INTERVAL
+        now + EVALUATION_INTERVAL,
+        now + RELEASE_INTERVAL,
+        AlertCondition::BadRelease.as_str()
     )
     .fetch_optional(connection)
     .await?;

@@ -15,6 +15,7 @@ pub mod messages;
 mod missing;
 pub mod receivers;
 pub mod recipients;
+mod releases;
 pub mod routing;
 pub mod rule_table;
 pub mod rules;

@@ -31,6 +31,8 @@ words! {
         GrowingGroup = "growing_group",
         /// A bug that hits too many sessions of a version.
         WidespreadGroup = "widespread_group",
+        /// A version that is worse than the one before it.
+        BadRelease = "bad_release",
         /// A figure of an app beyond a threshold, or worse than before.
         Figure = "figure",
         /// A time of the day: what happened since the last one.
@@ -46,6 +48,7 @@ impl AlertCondition {
         match self {
             AlertCondition::NewGroup
             | AlertCondition::Regression
+            | AlertCondition::BadRelease
             | AlertCondition::Figure
             | AlertCondition::Summary => 0.0,
             AlertCondition::Spike | AlertCondition::GrowingGroup => 3.0,
@@ -68,6 +71,7 @@ impl AlertCondition {
             AlertCondition::Spike
             | AlertCondition::MissingSymbols
             | AlertCondition::CrashFree
+            | AlertCondition::BadRelease
             | AlertCondition::Figure => false,
         }
     }
@@ -184,7 +188,7 @@ pub struct NewAlertRule {
     #[schema(max_length = 255)]
     pub app: Option<String>,
     /// `new_group`, `regression`, `spike`, `missing_symbols`, `crash_free`, `frequent_group`, `growing_group`,
-    /// `widespread_group`, `figure` or `summary`.
+    /// `widespread_group`, `bad_release`, `figure` or `summary`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the crashes of a usual hour; 3 if absent. Of `missing_symbols`: reports that wait

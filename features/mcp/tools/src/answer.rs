@@ -22,6 +22,10 @@ pub fn render_answer(form: ToolAnswer, body: &str, page: usize) -> Result<String
         ToolAnswer::Markdown => cut_page(body, page),
         ToolAnswer::Done => Ok("Done.".to_owned()),
         ToolAnswer::List(members) => render_list(&parse_body(body)?, members),
+        ToolAnswer::Entry(members) => {
+            let entry = pick_members(&parse_body(body)?, members).to_string();
+            Ok(format!("{DATA_NOTE}\n\n{}\n", quote_lines(std::iter::once(entry.as_str()))))
+        }
         ToolAnswer::Versions => cut_page(&describe_versions(&parse_body(body)?, DATA_NOTE), page),
         ToolAnswer::Stacks => render_stacks(body, page),
     }

@@ -29,6 +29,8 @@ impl ApiRequest {
 pub enum ToolAnswer {
     /// A page of a list, of which each entry has these members.
     List(&'static [&'static str]),
+    /// One entry with these members.
+    Entry(&'static [&'static str]),
     /// Pages of a Markdown document.
     Markdown,
     /// Figures of versions, in pages.

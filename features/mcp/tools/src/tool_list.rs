@@ -229,6 +229,35 @@ pub const TOOLS: &[ToolSpec] = &[
         },
     },
     ToolSpec {
+        name: "check_version",
+        description: "Says whether a version is good or bad compared with an older one, or whether it is too early to say, with the \
+                      counts. It is wrong with a chance of 1 % at most, however often it is asked.",
+        arguments: &[
+            Argument::required_text("app", "bundle identifier"),
+            Argument::required_text("version", "the version to judge"),
+            Argument::optional_text(
+                "against",
+                "the version to compare with; the older one with the most sessions if absent",
+            ),
+        ],
+        writes: false,
+        answer: ToolAnswer::Entry(&["verdict", "reasons", "hint"]),
+        request: |values| {
+            let [app, version] = ["app", "version"].map(|name| path_segment(values, name));
+            let path = format!("/v1/apps/{app}/versions/{version}/check");
+            ApiRequest::get(build_path(&path, values, &[("against", "against")]))
+        },
+    },
+    ToolSpec {
+        name: "check_fix",
+        description: "Says whether the bug of a resolved group is fixed, not fixed, or whether it is too early to say, with the crashes \
+                      seen and those expected at the old rate.",
+        arguments: &[GROUP_ID],
+        writes: false,
+        answer: ToolAnswer::Entry(&["verdict", "text", "hint", "resolved_in"]),
+        request: |values| ApiRequest::get(format!("/v1/groups/{}/verdict", path_segment(values, "id"))),
+    },
+    ToolSpec {
         name: "resolve_group",
         description: "Resolves a group. A new report of a later version opens it again.",
         arguments: &[GROUP_ID, Argument::optional_text("in_version", "version without the bug")],
@@ -299,12 +328,12 @@ mod tests {
                 .iter()
                 .any(|name| ["resolve_group", "assign_group", "comment_on_group"].contains(name))
         );
-        assert_eq!((names(false).len(), names(true).len()), (11, 14));
+        assert_eq!((names(false).len(), names(true).len()), (13, 16));
     }
 
     #[test]
     fn a_tool_that_reads_sends_no_other_method() {
-        let all = [("id", "a"), ("app", "b"), ("text", "c"), ("assignee", "d")];
+        let all = [("id", "a"), ("version", "e"), ("app", "b"), ("text", "c"), ("assignee", "d")];
         for tool in TOOLS {
             let given =
                 all.into_iter().filter(|(name, _)| tool.arguments.iter().any(|one| one.name == *name));

@@ -5,37 +5,13 @@ use std::collections::BTreeSet;
 use time::Duration;
 use unslide_store::groups::Contradiction;
 use unslide_store::sessions::{AppPeriod, count_sessions};
-use unslide_store::tables::{KeyColumn, OwnedTable};
-use unslide_store::{GroupId, Result, StoreEvent, StoreHook, TenantTx};
+use unslide_store::{GroupId, Result, TenantTx};
 
 /// The days in which an app has sent a session, if it sends some.
 const SESSION_DAYS: Duration = Duration::days(28);
 
-/// The tables of the feature, in the order in which it locks their rows, and its part in the store.
-pub const REGRESSION_HOOK: StoreHook = StoreHook {
-    on_event: Some(|event| {
-        Box::pin(async move {
-            match event {
-                StoreEvent::GroupsContradicted(tx, found, kept) => keep_resolved(tx, found, kept).await,
-                _ => Ok(()),
-            }
-        })
-    }),
-    ..StoreHook::with_tables(
-        crate::NAME,
-        &[
-            OwnedTable::new("regression_rules"),
-            OwnedTable {
-                key: &[KeyColumn::Value("group_id")],
-                app: Some("app"),
-                ..OwnedTable::new("held_regressions")
-            },
-        ],
-    )
-};
-
 /// Keeps groups resolved whose verdict decides.
-async fn keep_resolved(
+pub async fn keep_resolved(
     tx: &mut TenantTx,
     found: &[Contradiction],
     kept: &mut BTreeSet<GroupId>,

@@ -5,5 +5,5 @@
 mod hook;
 mod judge;
 
-pub use hook::REGRESSION_HOOK;
+pub use hook::keep_resolved;
 pub use judge::RegressionJudge;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use unslide_cli::Exit;
 use unslide_model::Scope;
 use unslide_verdicts_commands::FEATURE;
-use unslide_world::Browser;
+use unslide_world::{Browser, wait_until};
 
 /// Stores days on which few have 2.5.0 and most have 2.4.1, with these crashed sessions of 2.5.0 each.
 async fn store_release(world: &CountedWorld, crashed: i32) {
@@ -116,5 +116,42 @@ async fn what_cannot_be_compared_says_what_to_do() {
     for key in [foreign, other_app] {
         world.get(&path, &key).await.expect_problem(404, "not-found");
     }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_tells_of_a_bad_release_once() {
+    let world = CountedWorld::start().await;
+    let admin = world.create_key("acme", &[Scope::TenantAdmin]).await;
+    store_release(&world, 60).await;
+    // A build of a developer is newer, and too young to be judged.
+    world.store_sessions("99.0", 1, [3, 1]).await;
+    let rule = json!({"name": "bad releases", "condition": "bad_release", "channel": "kafka"});
+    world.post_json("/v1/alert-rules", &admin, &rule).await.expect_status(201);
+    let told = async || {
+        sqlx::query_as::<_, (String, String, String)>("SELECT headline, detail, path FROM alert_events")
+            .fetch_all(&mut world.connect().await)
+            .await
+            .unwrap()
+    };
+    assert!(wait_until(async || !told().await.is_empty()).await);
+    sqlx::query("UPDATE alert_rules SET next_evaluation_at = created_at")
+        .execute(&mut world.connect().await)
+        .await
+        .unwrap();
+    let is_evaluated = "SELECT next_evaluation_at > created_at + interval '59 minutes' FROM alert_rules";
+    assert!(
+        wait_until(async || {
+            sqlx::query_scalar(is_evaluated).fetch_one(&mut world.connect().await).await.unwrap()
+        })
+        .await
+    );
+    let wanted = (
+        "com.acme.shop 2.5.0 is worse than 2.4.1".to_owned(),
+        "crashed sessions: 240 of 20,000, 100 expected; new crashes: 0 in 20,000 sessions, 0 expected"
+            .to_owned(),
+        "/console/version?app=com.acme.shop&version=2.5.0".to_owned(),
+    );
+    assert_eq!(told().await, [wanted]);
     world.stop().await;
 }
