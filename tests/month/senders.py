@@ -90,6 +90,20 @@ def send_metrickit(month, tenant, build):
             note(month, tenant, build, sent["id"], kind=form.__name__)
 
 
+def send_otlp(month, tenant, build):
+    """Sends a record of OpenTelemetry with Apple's text, which has the id of the report in it."""
+    at = moment(month)
+    id, text = forms.crash_text(build, month.seed, at)
+    note(month, tenant, build, id, kind="otlp")
+    attribute = lambda key, value: {"key": key, "value": {"stringValue": value}}
+    record = {"timeUnixNano": str(int(at.timestamp() * 1e9)), "severityNumber": 21, "eventName": "device.crash",
+              "attributes": [attribute("exception.stacktrace", text.decode())]}
+    resource = {"attributes": [attribute("service.name", build.app), attribute("service.version", build.version)]}
+    answer = tenant.request("POST", "/otlp/v1/logs", body={"resourceLogs": [{"resource": resource, "scopeLogs": [{"logRecords": [record]}]}]})
+    if answer and answer.get("partialSuccess"):
+        raise Failed(f"a record of OpenTelemetry was refused: {json.dumps(answer)[:400]}")
+
+
 def post(tenant, body):
     answer = tenant.request("POST", "/v1/reports", raw=body)
     if answer["refused"]:
@@ -118,7 +132,7 @@ def send_kscrash_3(month, tenant, build):
     tenant.sent_sessions(build.app, 1, 1)
 
 
-WAYS = [send_batch, send_lines, send_as_app, send_form, send_javascript, send_by_gateway, send_logs, send_metrickit, send_sessions, send_kscrash_3]
+WAYS = [send_batch, send_lines, send_as_app, send_form, send_javascript, send_by_gateway, send_logs, send_metrickit, send_otlp, send_sessions, send_kscrash_3]
 
 
 def send_day(month):
