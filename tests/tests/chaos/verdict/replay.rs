@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 56] = [
+const APART: [&str; 58] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -23,6 +23,8 @@ const APART: [&str; 56] = [
     "upload_parts",
     "symbol_slots",
     // Of rules that people make; a replay tells nothing again.
+    "regression_rules",
+    "held_regressions",
     "alert_rules",
     "alert_events",
     "alert_messages",

@@ -338,6 +338,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
     ("unslide_audit_receivers_due", "the api sends the audit logs of all tenants: slugs only"),
     ("unslide_audit_receivers_oldest", "the api measures the age of unsent entries: one time"),
+    ("unslide_held_regressions_due", "the api judges the resolved groups of all tenants: slugs only"),
     ("unslide_number_audit_entry", "the trigger numbers entries, which the service cannot change"),
     ("unslide_slack_due", "the api posts the groups of all tenants to Slack: slugs only"),
     ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
