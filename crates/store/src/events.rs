@@ -20,7 +20,7 @@ pub enum StoreEvent<'t> {
     GroupsDeleted(&'t mut TenantTx, &'t [GroupId]),
     /// A merge or a split has given these groups other reports. Their rows are locked.
     GroupsMerged(&'t mut TenantTx, &'t [GroupId]),
-    /// A transaction has stored these reports, and does nothing after it.
+    /// A transaction has stored these reports, or opened these groups, and does nothing after it.
     ReportsStored(&'t mut TenantTx, &'t StoredReports),
     /// This report is deleted. The transaction does nothing after it.
     ReportDeleted(&'t mut TenantTx, ReportId, u32),

@@ -1,7 +1,7 @@
 //! The part of the feature in transactions of the store.
 
 use crate::newest_versions::find_bad_releases;
-use crate::regressions::keep_resolved;
+use crate::regressions::{keep_resolved, release_returned};
 use unslide_store::tables::{KeyColumn, OwnedTable};
 use unslide_store::{HookFuture, StoreEvent, StoreHook};
 
@@ -24,6 +24,7 @@ pub const VERDICTS_HOOK: StoreHook = StoreHook {
 fn act_on_event<'e>(event: &'e mut StoreEvent<'_>) -> HookFuture<'e> {
     Box::pin(async move {
         match event {
+            StoreEvent::GroupsChanged(tx, events) => release_returned(tx, events).await,
             StoreEvent::GroupsContradicted(tx, found, kept) => keep_resolved(tx, found, kept).await,
             StoreEvent::ReleasesAsked(tx, app, bad) => find_bad_releases(tx, app, bad).await,
             _ => Ok(()),

@@ -1,9 +1,9 @@
 //! Whether a group waits, when a new report contradicts that it is resolved.
 
-use crate::store::{RegressionRule, hold, read_rule};
+use crate::store::{RegressionRule, hold, read_rule, release};
 use std::collections::BTreeSet;
 use time::Duration;
-use unslide_store::groups::Contradiction;
+use unslide_store::groups::{Contradiction, GroupEvent};
 use unslide_store::sessions::{AppPeriod, count_sessions};
 use unslide_store::{GroupId, Result, TenantTx};
 
@@ -31,4 +31,14 @@ pub async fn keep_resolved(
         kept.extend(waiting.iter().map(|one| one.group));
     }
     Ok(())
+}
+
+/// Ends the waits of groups that came back.
+pub async fn release_returned(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    let returned = events.iter().filter_map(|event| match event {
+        GroupEvent::Regressed { group, .. } => Some(*group),
+        _ => None,
+    });
+    let returned: Vec<GroupId> = returned.collect();
+    if returned.is_empty() { Ok(()) } else { release(tx, &returned).await }
 }

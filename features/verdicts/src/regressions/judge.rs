@@ -54,7 +54,7 @@ async fn judge_held(tx: &mut TenantTx, found: &Contradiction) -> Result<()> {
     let is_resolved =
         |group: &ListedGroup| group.status == GroupStatus::Resolved && group.merged_into.is_none();
     let Some(group) = group.filter(is_resolved) else {
-        return store::release(tx, found.group).await;
+        return store::release(tx, &[found.group]).await;
     };
     let now = tx.now();
     let verdict = judge_group(tx, &group, now.date()).await?;
@@ -68,9 +68,9 @@ async fn judge_held(tx: &mut TenantTx, found: &Contradiction) -> Result<()> {
         }
         GroupFixState::NotFixed | GroupFixState::TooEarly | GroupFixState::NotResolved => true,
     };
-    // The group's row is locked before the one of its wait, as where reports are stored.
-    if comes_back {
-        return_group(tx, &Contradiction { group: group.id, ..found.clone() }).await?;
+    // The end of its wait is one of the events of a group that comes back.
+    if comes_back && return_group(tx, &Contradiction { group: group.id, ..found.clone() }).await? {
+        return Ok(());
     }
-    store::release(tx, found.group).await
+    store::release(tx, &[found.group]).await
 }

@@ -5,5 +5,5 @@
 mod hook;
 mod judge;
 
-pub use hook::keep_resolved;
+pub use hook::{keep_resolved, release_returned};
 pub use judge::RegressionJudge;

@@ -66,13 +66,13 @@ pub async fn claim_held(tx: &mut TenantTx) -> Result<Vec<Contradiction>> {
     .await?)
 }
 
-/// Ends the wait of a group.
-pub async fn release(tx: &mut TenantTx, group: GroupId) -> Result<()> {
+/// Ends the waits of groups.
+pub async fn release(tx: &mut TenantTx, groups: &[GroupId]) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "DELETE FROM held_regressions WHERE tenant = $1 AND group_id = $2",
+        "DELETE FROM held_regressions WHERE tenant = $1 AND group_id = ANY ($2)",
         tenant,
-        group as GroupId
+        groups as &[GroupId]
     )
     .execute(connection)
     .await?;

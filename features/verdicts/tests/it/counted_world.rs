@@ -37,8 +37,13 @@ impl Deref for CountedWorld {
 impl CountedWorld {
     pub async fn start() -> CountedWorld {
         let alerts = unslide_alerts::feature(unslide_alerts::Config::default());
-        let features =
-            [alerts, unslide_health::feature(), unslide_console::feature(), unslide_verdicts::feature()];
+        let features = [
+            alerts,
+            unslide_health::feature(),
+            unslide_console::feature(),
+            unslide_verdicts::feature(),
+            unslide_export::feature(),
+        ];
         let world = Box::pin(World::start(unslide_feature::for_api(&features), |_| {})).await;
         let key = world.create_key("acme", &[Scope::ReportsRead, Scope::GroupsWrite]).await;
         CountedWorld { world, key }

@@ -69,6 +69,11 @@ async fn one_late_report_reopens_nothing_and_a_bug_that_still_comes_is_back() {
         .await
         .unwrap();
     assert_eq!(told, ["It was resolved, and version 2.5.0 has it again."]);
+    let live: i64 = sqlx::query_scalar("SELECT count(*) FROM live_events WHERE kind = 'group_regressed'")
+        .fetch_one(&mut world.connect().await)
+        .await
+        .unwrap();
+    assert_eq!(live, 1);
     let activity = world.get(&format!("/v1/groups/{group}/activity"), &world.key).await.expect_status(200);
     assert_eq!(
         (&activity["items"][0]["action"], &activity["items"][0]["text"]),

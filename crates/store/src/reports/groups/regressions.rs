@@ -1,6 +1,6 @@
 //! Resolved and ignored groups that come back.
 
-use crate::events::StoreEvent;
+use crate::events::{StoreEvent, StoredReports};
 use crate::groups::{
     Contradiction, Deed, GroupAction, GroupEvent, GroupStatus, IGNORE_TIME_OVER, REPORTS_ACTOR,
     record_actions,
@@ -143,8 +143,8 @@ pub(super) async fn reopen_settled(
     record_returns(tx, returns.into_iter().filter(|found| !is_kept(found)).collect()).await
 }
 
-/// Opens a group of which a feature has judged that it came back, with the report that contradicted that it is resolved. Returns false
-/// if it is not resolved any more.
+/// Opens a group of which a feature has judged that it came back, with the report that contradicted that it is resolved. The transaction
+/// does nothing after it. Returns false if the group is not resolved any more, and then does nothing.
 ///
 /// # Errors
 /// Returns an error if the database or a feature fails.
@@ -159,6 +159,8 @@ pub async fn return_group(tx: &mut TenantTx, found: &Contradiction) -> Result<bo
         return Ok(false);
     }
     hooks::send_event(StoreEvent::GroupsChanged(tx, &events)).await?;
+    let stored = StoredReports { reports: Vec::new(), groups: events };
+    hooks::send_event(StoreEvent::ReportsStored(tx, &stored)).await?;
     Ok(true)
 }
 
