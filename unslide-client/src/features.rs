@@ -28,6 +28,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_otlp_commands::FEATURE,
     // The identity provider of a tenant.
     unslide_people_commands::FEATURE,
+    // Users and groups of the identity provider.
+    unslide_scim_commands::FEATURE,
     // Erasures of persons.
     unslide_person_erasure_commands::FEATURE,
     // Rules that take personal data out of reports.

@@ -26,7 +26,10 @@ pub const FEATURES: &[Feature] = &[
     // Records of OpenTelemetry, and crashes for a tenant's collector. It locks rows of its own only: those of its outbox after the
     // reports that they are about.
     unslide_otlp::FEATURE,
-    // Sign-in of people at the identity provider of their tenant. It has no hook.
+    // Users and groups that identity providers send. It locks rows of its own only: before the keys of the people whom they are.
+    unslide_scim::FEATURE,
+    // Sign-in of people at the identity provider of their tenant. Its hook locks keys of people: after the directory that changed
+    // them.
     unslide_people::FEATURE,
     // Erasure of what a tenant has of one person. It has no hook: the rows of the others are found by their
     // declarations.

@@ -46,7 +46,7 @@ impl Product for Configuration {
         let kinds = unslide_feature::collect_key_kinds(FEATURES);
         let Some((kind, path)) = kinds.into_iter().find_map(|kind| match kind.place {
             KeyPlace::Path(path) if kind.is_public => Some((kind, path)),
-            KeyPlace::Path(_) | KeyPlace::Header => None,
+            KeyPlace::Path(_) | KeyPlace::HeaderBelow(_) | KeyPlace::Header => None,
         }) else {
             return Ok(None);
         };

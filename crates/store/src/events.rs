@@ -1,5 +1,6 @@
 //! Events: what happened in a transaction of the store. Features act on it in the same transaction.
 
+use crate::directory::{DirectoryChange, DirectoryEntry};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::groups::{Contradiction, GroupEvent};
 use crate::slots::PublishedSymbols;
@@ -30,6 +31,11 @@ pub enum StoreEvent<'t> {
     SymbolsDeleted(&'t mut OwnerTx, &'t DebugId),
     /// All sessions of the people of these keys are ended before their time: these people lost their rights, or signed out everywhere.
     SessionsEnded(&'t mut TenantTx, &'t [KeyId]),
+    /// A feature asks for the entry of a person in the directory. The feature that keeps the directory writes it, and keeps the
+    /// entry from changing until the transaction ends.
+    DirectoryAsked(&'t mut TenantTx, &'t str, &'t mut Option<DirectoryEntry>),
+    /// The directory has changed people: they have left, came back, or are in other groups.
+    DirectoryChanged(&'t mut TenantTx, DirectoryChange<'t>),
     /// A feature asks for the ticket of a group. The feature that makes tickets writes its answer.
     TicketRequested(&'t mut TenantTx, &'t TicketRequest<'t>, &'t mut Option<TicketAnswer>),
     /// A feature asks which of the newest versions of this app are bad. The feature that checks releases adds them.
@@ -49,6 +55,8 @@ impl StoreEvent<'_> {
             | StoreEvent::ReportsStored(tx, _)
             | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::SessionsEnded(tx, _)
+            | StoreEvent::DirectoryAsked(tx, ..)
+            | StoreEvent::DirectoryChanged(tx, _)
             | StoreEvent::TicketRequested(tx, ..)
             | StoreEvent::ReleasesAsked(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,

@@ -1,5 +1,6 @@
 //! Hooks: functions of features that run in transactions of the store.
 
+use crate::directory::{DirectoryChange, DirectoryEntry};
 use crate::events::{Announcement, BadRelease, StoreEvent};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::queries::session::{TimelineEvent, TimelinePage};
@@ -87,6 +88,28 @@ pub async fn report_ended_sessions(tx: &mut TenantTx, keys: &[KeyId]) -> Result<
         return Ok(());
     }
     send_event(StoreEvent::SessionsEnded(tx, keys)).await
+}
+
+/// Returns the entry of a person in the tenant's directory by the id that the identity provider has for them. Returns `None` if no
+/// feature keeps a directory, or it does not know the person.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn find_directory_entry(tx: &mut TenantTx, id: &str) -> Result<Option<DirectoryEntry>> {
+    let mut entry = None;
+    send_event(StoreEvent::DirectoryAsked(tx, id, &mut entry)).await?;
+    Ok(entry)
+}
+
+/// Tells features that the directory has changed people, in the transaction of the change.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn report_directory_change(tx: &mut TenantTx, change: DirectoryChange<'_>) -> Result<()> {
+    if change.entries.is_empty() {
+        return Ok(());
+    }
+    send_event(StoreEvent::DirectoryChanged(tx, change)).await
 }
 
 /// Asks the feature that makes tickets for one, in the transaction of the caller. Returns `None` if no feature makes tickets.

@@ -11,6 +11,7 @@
 
 pub mod cursor;
 mod database;
+pub mod directory;
 mod events;
 pub mod gateway_events;
 pub mod group_tickets;
@@ -39,8 +40,8 @@ pub use database::{
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{Announcement, BadRelease, MemoryException, StoreEvent, StoredReport, StoredReports};
 pub use hooks::{
-    HookFuture, Measures, StoreHook, announce_to_features, list_bad_releases, report_ended_sessions,
-    request_ticket,
+    HookFuture, Measures, StoreHook, announce_to_features, find_directory_entry, list_bad_releases,
+    report_directory_change, report_ended_sessions, request_ticket,
 };
 pub use ids::{
     AuditEntryId, GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId,

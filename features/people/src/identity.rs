@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 /// The most bytes of a person's name.
 const MAX_NAME_BYTES: usize = 100;
+/// The most bytes of an id of a directory.
+const MAX_DIRECTORY_ID_BYTES: usize = 255;
 /// Claims with a name to show, the best first: the protocol's own, and Amazon Cognito's.
 const NAME_CLAIMS: [&str; 4] = ["name", "preferred_username", "nickname", "cognito:username"];
 
@@ -16,6 +18,8 @@ pub struct Identity {
     pub issuer: String,
     /// The issuer's id of the person, which never goes to another one.
     pub subject: String,
+    /// The id that the directory of the tenant has for the person; None if the token does not have the claim.
+    pub directory_id: Option<String>,
     /// A name to show. It identifies no one.
     pub name: String,
     /// The provider's id of its own session.
@@ -35,17 +39,29 @@ pub enum GroupClaim {
 }
 
 impl Identity {
-    /// Reads the person from the checked claims of an ID token, with their groups from `group_claim`.
+    /// Reads the person from the checked claims of an ID token, with their groups from `group_claim`, and their id in the directory
+    /// from `directory_claim`, or the subject.
     ///
     /// # Errors
     /// [`TokenError::Subject`].
-    pub fn from_claims(claims: &Claims, issuer: &str, group_claim: &str) -> Result<Identity, TokenError> {
+    pub fn from_claims(
+        claims: &Claims,
+        issuer: &str,
+        group_claim: &str,
+        directory_claim: Option<&str>,
+    ) -> Result<Identity, TokenError> {
         let subject = claims.read_subject()?;
         let name = NAME_CLAIMS.iter().find_map(|claim| clean_name(claims.find_text(claim)?));
         let name =
             name.or_else(|| clean_name(&subject)).unwrap_or_else(|| "a person without a name".to_owned());
         Ok(Identity {
             issuer: issuer.to_owned(),
+            directory_id: match directory_claim {
+                Some(claim) => {
+                    find_claim(claims, claim).and_then(read_group).filter(|id| is_directory_id(id))
+                }
+                None => Some(subject.clone()),
+            },
             subject,
             name,
             session: claims.find_session().map(str::to_owned),
@@ -119,6 +135,10 @@ fn read_group(group: &Value) -> Option<String> {
     }
 }
 
+fn is_directory_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= MAX_DIRECTORY_ID_BYTES && !id.chars().any(char::is_control)
+}
+
 /// Returns a name that can be shown: not too long, and without characters that are invisible or turn the text around. None
 /// if nothing is left.
 fn clean_name(name: &str) -> Option<String> {
@@ -153,7 +173,7 @@ mod tests {
     fn read(claims: &Value, claim: &str) -> Identity {
         let mut members = json!({"sub": "s-1"}).as_object().unwrap().clone();
         members.extend(claims.as_object().unwrap().clone());
-        Identity::from_claims(&Claims::new(members), "https://a", claim).unwrap()
+        Identity::from_claims(&Claims::new(members), "https://a", claim, Some("oid")).unwrap()
     }
 
     fn groups(claims: &Value, claim: &str) -> Vec<String> {
@@ -192,6 +212,20 @@ mod tests {
         assert_eq!(read(&overage, "roles").groups, GroupClaim::Absent);
         assert_eq!(read(&json!({"hasgroups": true}), "groups").groups, GroupClaim::LeftOut);
         assert_eq!(read(&json!({"hasgroups": "true", "groups": ["a"]}), "groups").groups.groups().count(), 1);
+    }
+
+    #[test]
+    fn the_id_of_the_directory_is_that_of_its_claim_and_of_no_other() {
+        let id = |claims: Value| read(&claims, "groups").directory_id;
+        assert_eq!(id(json!({"oid": "0b5c"})).as_deref(), Some("0b5c"));
+        assert_eq!(id(json!({"oid": 7})).as_deref(), Some("7"));
+        for none in [json!({}), json!({"oid": ""}), json!({"oid": ["0b5c"]}), json!({"oid": "a".repeat(256)})]
+        {
+            assert_eq!(id(none), None);
+        }
+        let claims = json!({"sub": "s-1", "oid": "0b5c"}).as_object().unwrap().clone();
+        let by_subject = Identity::from_claims(&Claims::new(claims), "https://a", "groups", None).unwrap();
+        assert_eq!(by_subject.directory_id.as_deref(), Some("s-1"));
     }
 
     #[test]

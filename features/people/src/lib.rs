@@ -26,8 +26,6 @@ use unslide_api::feature::path_keys::AddressRates;
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, OutcomeCounts, with_tag};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
-use unslide_store::StoreHook;
-use unslide_store::tables::OwnedTable;
 
 /// The name of the feature.
 pub const NAME: &str = "people";
@@ -38,7 +36,7 @@ const ADDRESS_BURST_SECONDS: f64 = 60.0;
 
 /// The metric with the outcomes.
 const OUTCOME_METRIC: &str = "unslide_api_sign_ins_total";
-const OUTCOME_HELP: &str = "Sign-ins at identity providers, by outcome: signed_in, no_scopes, foreign_answer, declined, provider_failed, token_refused; notices of sign-outs: signed_out, sign_out_refused.";
+const OUTCOME_HELP: &str = "Sign-ins at identity providers, by outcome: signed_in, no_scopes, deactivated, foreign_answer, declined, provider_failed, token_refused; notices of sign-outs: signed_out, sign_out_refused.";
 
 /// State of the feature in one process of the api.
 pub struct People {
@@ -70,17 +68,8 @@ impl People {
 }
 
 /// The feature.
-pub const FEATURE: Feature = Feature {
-    hook: StoreHook::with_tables(NAME, OWNED_TABLES),
-    ..Feature::new(NAME, |reader| feature(reader.read_whole()))
-};
-
-/// The tables of the feature.
-const OWNED_TABLES: &[OwnedTable] = &[
-    OwnedTable::new("sign_in_providers"),
-    OwnedTable::new("people"),
-    OwnedTable::kept_for("sign_in_failures", store::KEPT_FOR),
-];
+pub const FEATURE: Feature =
+    Feature { hook: store::PEOPLE_HOOK, ..Feature::new(NAME, |reader| feature(reader.read_whole())) };
 
 /// Makes the feature with these settings.
 #[must_use]

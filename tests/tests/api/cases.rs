@@ -211,6 +211,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     add_person(world, "robin").await;
     let names_key = world.post_json("/v1/names-keys", key, &json!({"name": "team"})).await.expect_status(201);
     let names_key = names_key["id"].as_str().unwrap();
+    let scim_token =
+        world.post_json("/v1/scim-tokens", key, &json!({"name": "Okta"})).await.expect_status(201);
+    let scim_token = scim_token["id"].as_str().unwrap();
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
@@ -452,6 +455,14 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_person_erasures", Case::new("/v1/person-erasures", Foreign::EmptyOfNoApp)),
         ("get_person_erasure", Case::new(format!("/v1/person-erasures/{erasure}"), Foreign::NotFound)),
+        ("get_scim", Case::new("/v1/scim", Foreign::Own(|body| assert_eq!(body["users"], 0)))),
+        (
+            "create_scim_token",
+            Case::new("/v1/scim-tokens", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "Okta"})),
+        ),
+        ("list_scim_tokens", Case::new("/v1/scim-tokens", Foreign::EmptyOfNoApp)),
+        ("delete_scim_token", Case::new(format!("/v1/scim-tokens/{scim_token}"), Foreign::NotFound)),
         ("list_people", Case::new("/v1/people", Foreign::EmptyOfNoApp)),
         ("get_sign_in", Case::new("/v1/sign-in", Foreign::Own(|body| assert!(body["provider"].is_null())))),
         (

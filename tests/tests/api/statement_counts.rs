@@ -288,6 +288,11 @@ impl Subject {
                     world.post_json("/v1/names-keys", key, &json!({"name": "a"})).await.expect_status(201);
                 path = format!("/v1/names-keys/{}", made["id"].as_str().unwrap());
             }
+            "delete_scim_token" => {
+                let made =
+                    world.post_json("/v1/scim-tokens", key, &json!({"name": "a"})).await.expect_status(201);
+                path = format!("/v1/scim-tokens/{}", made["id"].as_str().unwrap());
+            }
             "remove_audit_receiver" => {
                 let mut receiver = self.cases["set_audit_receiver"].body.clone().unwrap();
                 receiver["name"] = "removed".into();

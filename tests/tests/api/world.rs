@@ -32,6 +32,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_costs::feature(unslide_costs::Config::default()),
         unslide_ingest::feature(unslide_ingest::Config::default()),
         unslide_otlp::feature(otlp_config()),
+        unslide_scim::feature(),
         unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
         unslide_scrubbing::feature(),

@@ -159,7 +159,10 @@ impl CreateArguments {
                 )));
             }
         };
-        let mut body = json!({"name": self.name, "app": app, "expires_at": self.end_text()});
+        let mut body = json!({"name": self.name, "expires_at": self.end_text()});
+        if let Some(app) = app {
+            body["app"] = json!(app);
+        }
         match self.preset {
             _ if kind.name != API_KIND => {}
             Some(preset) => body["preset"] = preset.as_str().into(),

@@ -56,6 +56,30 @@ pub async fn append_entry(
     Ok(())
 }
 
+/// Adds entries as [`append_entry`] does, one for each subject.
+pub async fn append_entries(
+    tx: &mut OwnerTx,
+    actor: &str,
+    action: &str,
+    subjects: &[String],
+    detail: &serde_json::Value,
+) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO audit_log (id, tenant, at, actor, action, subject, detail)
+         SELECT unslide_uuid($2), $1, $2, $3, $4, s.subject, $6 FROM unnest($5::text[]) s (subject)",
+        tenant,
+        now,
+        actor,
+        action,
+        subjects,
+        detail
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Adds an entry unless the same actor did the same within the last hour: for what may happen often.
 pub async fn append_once_an_hour(tx: &mut OwnerTx, actor: &str, action: &str, subject: &str) -> Result<()> {
     let (connection, tenant, now) = tx.parts();

@@ -92,6 +92,12 @@ struct SetArguments {
     /// The claim of tokens that names a person's groups; a dot leads into an object, as in realm_access.roles
     #[arg(long, default_value = "groups")]
     group_claim: String,
+    /// The claim of tokens with the externalId of users that come by SCIM, such as oid of Microsoft Entra [default: sub]
+    #[arg(long, value_name = "CLAIM")]
+    directory_claim: Option<String>,
+    /// The groups that come by SCIM decide, and not those of tokens
+    #[arg(long)]
+    directory_groups: bool,
     /// A scope to request, besides `openid`; several times for several. Without it, the provider's document decides
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Option<Vec<String>>,
@@ -159,10 +165,14 @@ async fn set_provider(arguments: &SetArguments) -> Outcome {
         "issuer": arguments.issuer,
         "client_id": arguments.client_id,
         "group_claim": arguments.group_claim,
+        "directory_groups": arguments.directory_groups,
         "rules": rules,
         "session_hours": arguments.session_hours,
         "force": arguments.force,
     });
+    if let Some(claim) = &arguments.directory_claim {
+        body["directory_claim"] = json!(claim);
+    }
     if let Some(scopes) = &arguments.scopes {
         body["scopes"] = json!(scopes);
     }
@@ -200,6 +210,10 @@ fn print_state(state: &Value, as_json: bool) -> Outcome {
     say!("issuer         {}", item_text(provider, "issuer"));
     say!("client         {}", item_text(provider, "client_id"));
     say!("group claim    {}", item_text(provider, "group_claim"));
+    say!("directory      externalId is the claim {}", provider["directory_claim"].as_str().unwrap_or("sub"));
+    if provider["directory_groups"] == true {
+        say!("groups         those that come by SCIM");
+    }
     let scopes: Vec<&str> = list_texts(&provider["scopes"]).filter(|scope| *scope != "openid").collect();
     let scopes = match provider["scopes"].as_array() {
         Some(_) => format!("openid {}", scopes.join(" ")),

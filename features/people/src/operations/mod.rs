@@ -71,6 +71,12 @@ pub struct SignInProviderState {
     /// The claim that names a person's groups.
     #[schema(example = "groups")]
     pub group_claim: String,
+    /// The claim with the id that the tenant's directory has for a person, if it is not `sub`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "oid")]
+    pub directory_claim: Option<String>,
+    /// True if the groups that come by SCIM decide, and not those of tokens.
+    pub directory_groups: bool,
     /// The scopes that sign-ins request besides `openid`; absent if the provider's document decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 20, example = json!(["profile", "groups"]))]
@@ -93,6 +99,8 @@ impl SignInState {
             client_id: provider.client_id,
             has_client_secret: !provider.client_secret.is_empty(),
             group_claim: provider.group_claim,
+            directory_claim: provider.directory_claim,
+            directory_groups: provider.uses_directory_groups,
             scopes: provider.scopes,
             rules: provider.rules,
             session_hours: provider.session_hours,

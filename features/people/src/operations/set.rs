@@ -46,6 +46,14 @@ pub struct NewSignIn {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     pub group_claim: Option<String>,
+    /// The claim of tokens with the id that the tenant's directory has for a person: its `externalId`, if users come by SCIM. `sub`
+    /// if absent. Only a claim that never goes to another person is safe.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200, example = "oid")]
+    pub directory_claim: Option<String>,
+    /// `true` has the groups decide that come by SCIM, and not those of tokens.
+    #[serde(default)]
+    pub directory_groups: bool,
     /// The scopes to request besides `openid`. If absent, `profile` and the group claim are requested as far as the
     /// provider's document names them, and left out if the provider refuses them.
     #[serde(default)]
@@ -107,11 +115,16 @@ pub async fn set_sign_in(
     };
     let mut tx = storage.tenant(access.tenant()).await?;
     let known = store::get_provider(&mut tx).await?;
+    let has_other_claim = known.as_ref().is_some_and(|known| known.directory_claim != new.directory_claim);
     let provider = to_provider(new, known, access.principal.key_id, tx.now());
     store::set_provider(&mut tx, &provider).await?;
+    if has_other_claim {
+        store::forget_directory_ids(&mut tx).await?;
+    }
     let keys = store::list_person_keys(&mut tx).await?;
     end_sessions_of_keys(&mut tx, &keys).await?;
     let detail = json!({"client_id": provider.client_id, "group_claim": provider.group_claim,
+        "directory_claim": provider.directory_claim, "directory_groups": provider.uses_directory_groups,
         "scopes": provider.scopes, "rules": provider.rules, "session_hours": provider.session_hours});
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "sign_in.set", &provider.issuer, &detail).await?;
@@ -137,6 +150,8 @@ fn to_provider(
             None => known.map(|known| known.client_secret).unwrap_or_default(),
         },
         group_claim: new.group_claim.unwrap_or_else(|| DEFAULT_GROUP_CLAIM.to_owned()),
+        directory_claim: new.directory_claim,
+        uses_directory_groups: new.directory_groups,
         scopes: new.scopes,
         rules: new.rules,
         session_hours: new.session_hours.unwrap_or(DEFAULT_SESSION_HOURS),
@@ -157,6 +172,9 @@ fn check_new(new: &NewSignIn) -> Result<(), String> {
     }
     if new.group_claim.as_ref().is_some_and(|claim| !is_text(claim, 200)) {
         return Err("group_claim: 1 to 200 bytes, no control characters".to_owned());
+    }
+    if new.directory_claim.as_ref().is_some_and(|claim| !is_text(claim, 200)) {
+        return Err("directory_claim: 1 to 200 bytes, no control characters".to_owned());
     }
     if let Some(scopes) = &new.scopes
         && (scopes.len() > MAX_SCOPES || !scopes.iter().all(|scope| is_scope(scope)))
@@ -209,6 +227,7 @@ mod tests {
     #[test]
     fn a_provider_that_cannot_be_set_is_refused_with_the_field() {
         assert!(refusal(|new| new.issuer.clear()).starts_with("issuer:"));
+        assert!(refusal(|new| new.directory_claim = Some(String::new())).starts_with("directory_claim:"));
         assert!(refusal(|new| new.session_hours = Some(25)).starts_with("session_hours:"));
         assert!(refusal(|new| new.scopes = Some(vec!["a b".to_owned()])).starts_with("scopes:"));
         assert!(refusal(|new| new.rules.clear()).starts_with("rules: 1 to 50"));
@@ -226,6 +245,8 @@ mod tests {
             client_id: client.to_owned(),
             client_secret: secret.map(str::to_owned),
             group_claim: None,
+            directory_claim: None,
+            directory_groups: false,
             scopes: None,
             rules: Vec::new(),
             session_hours: None,

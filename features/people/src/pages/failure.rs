@@ -87,6 +87,29 @@ impl SignInRefusal {
         SignInRefusal::new("no_scopes", StatusCode::FORBIDDEN, reason)
     }
 
+    /// The directory of the tenant says that the person has left.
+    pub fn deactivated() -> SignInRefusal {
+        let reason = "The directory of your organization says that your account is not active. An administrator there \
+                      activates it, or assigns it to this application; the directory sends that by SCIM.";
+        SignInRefusal::new("deactivated", StatusCode::FORBIDDEN, reason)
+    }
+
+    /// The groups of the directory decide, and it has not sent the person.
+    pub fn unknown_in_directory() -> SignInRefusal {
+        let reason = "The groups of your organization's directory decide who may sign in, and it has not sent your account \
+                      by SCIM yet, or with another externalId than the claim that `unslide sso show` names.";
+        SignInRefusal::new("no_scopes", StatusCode::FORBIDDEN, reason)
+    }
+
+    /// The token lacks the claim by which the directory knows the person.
+    pub fn no_directory_id(claim: &str) -> SignInRefusal {
+        let reason = format!(
+            "The token has no claim {claim}, by which the directory of your organization knows you. An administrator of your \
+             tenant has the provider put it into ID tokens, or names another claim with `unslide sso set --directory-claim`."
+        );
+        SignInRefusal::new("no_scopes", StatusCode::FORBIDDEN, reason)
+    }
+
     /// The provider failed, or its token is not valid. Strangers see the page, so that it names no server; the log does.
     pub fn from_provider(error: &ProviderError) -> SignInRefusal {
         let cause = Some(error.explain_causes());

@@ -6,9 +6,9 @@ use super::{
     callback_url, find_next, find_provider, open_page, open_page_after_failure, remember_tenant, tenant_path,
 };
 use crate::binding::{BegunSignIn, SignInNote, cookie_for_state};
-use crate::identity::Identity;
+use crate::identity::{GroupClaim, Identity};
 use crate::provider::ProviderError;
-use crate::store;
+use crate::store::{self, SignInProvider};
 use crate::{People, PeopleExtension};
 use axum::Extension;
 use axum::extract::State;
@@ -20,11 +20,12 @@ use time::Duration;
 use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Path, Problem, Query};
-use unslide_model::TenantId;
+use unslide_model::{Scope, TenantId};
 use unslide_site::{
     RequestOrigin, SignedInPerson, begin_person_session, end_browser_session, end_sessions_of_keys,
     find_browser_session,
 };
+use unslide_store::{TenantTx, find_directory_entry};
 
 /// The answer of the provider.
 #[derive(Debug, Default, Deserialize)]
@@ -67,7 +68,8 @@ pub async fn finish_sign_in(
     let now = keys.storage.clock.now();
     let claims = people.providers.redeem_code(&tenant, &provider, &redirect, &begun.secret, &code, now).await;
     let identity = claims.and_then(|claims| {
-        let read = Identity::from_claims(&claims, &provider.issuer, &provider.group_claim);
+        let directory_claim = provider.directory_claim.as_deref();
+        let read = Identity::from_claims(&claims, &provider.issuer, &provider.group_claim, directory_claim);
         read.map_err(ProviderError::Token)
     });
     match identity {
@@ -120,6 +122,29 @@ pub async fn show_end(
     end_foreign(&storage, &people, &tenant, &origin).await
 }
 
+/// Returns the scopes of a person: by the groups of the token, or of the directory if the settings say so. A person whom the
+/// directory calls inactive has none.
+async fn decide_scopes(
+    tx: &mut TenantTx,
+    provider: &SignInProvider,
+    identity: &Identity,
+) -> Result<Result<Vec<Scope>, SignInRefusal>, Problem> {
+    let Some(id) = &identity.directory_id else {
+        return Ok(Err(SignInRefusal::no_directory_id(provider.directory_claim.as_deref().unwrap_or("sub"))));
+    };
+    let entry = find_directory_entry(tx, id).await?;
+    if entry.as_ref().is_some_and(|entry| !entry.is_active) {
+        return Ok(Err(SignInRefusal::deactivated()));
+    }
+    let groups = match (provider.uses_directory_groups, entry) {
+        (false, _) => identity.groups.clone(),
+        (true, Some(entry)) => GroupClaim::Groups(entry.groups.into_iter().collect()),
+        (true, None) => return Ok(Err(SignInRefusal::unknown_in_directory())),
+    };
+    let scopes = provider.scopes_for(groups.groups());
+    Ok(if scopes.is_empty() { Err(SignInRefusal::no_scopes(provider, &groups)) } else { Ok(scopes) })
+}
+
 /// Begins the session of a person, with the scopes of their groups. The settings are read again, in the transaction of the
 /// session: they may have changed while the provider was asked.
 async fn begin_session(
@@ -134,13 +159,15 @@ async fn begin_session(
     let mut tx = keys.storage.tenant(tenant).await?;
     let provider = store::lock_provider(&mut tx).await?.filter(|provider| provider.issuer == identity.issuer);
     let Some(provider) = provider else { return Ok(no_provider(tenant)) };
-    let scopes = provider.scopes_for(identity.groups.groups());
-    if scopes.is_empty() {
+    let (scopes, refusal) = match decide_scopes(&mut tx, &provider, identity).await? {
+        Ok(scopes) => (scopes, None),
+        Err(refusal) => (Vec::new(), Some(refusal)),
+    };
+    if let Some(refusal) = refusal {
         let key = store::find_person_key(&mut tx, identity).await?;
         end_sessions_of_keys(&mut tx, key.as_slice()).await?;
         tx.commit().await?;
-        let sign_out = people.providers.sign_out_url(tenant, &provider).await;
-        let refusal = SignInRefusal::no_scopes(&provider, &identity.groups).with_sign_out(sign_out);
+        let refusal = refusal.with_sign_out(people.providers.sign_out_url(tenant, &provider).await);
         let refusal = refusal.with_subject(&identity.subject).with_next(note.next.clone());
         return Ok(refuse(&keys.storage, people, tenant, refusal).await);
     }

@@ -66,6 +66,10 @@ async fn end_sessions(
             error => Problem::new(Kind::Unavailable, error.to_string()),
         })?;
     let mut tx = storage.tenant(tenant).await?;
+    if !store::record_notice(&mut tx, &provider.issuer, &signed_out.notice).await? {
+        // The provider sends it again if it did not get the answer.
+        return Ok(());
+    }
     let keys = store::find_keys_of(&mut tx, &provider.issuer, signed_out.subject.as_deref()).await?;
     let ended = EndedProviderSession {
         keys: &keys,

@@ -16,7 +16,7 @@ pub struct SignInFailure {
     /// When it failed (RFC 3339).
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What failed: `no_scopes`, `declined`, `provider_failed` or `token_refused`.
+    /// What failed: `no_scopes`, `deactivated`, `declined`, `provider_failed` or `token_refused`.
     #[schema(example = "no_scopes")]
     pub outcome: String,
     /// The issuer's id of the person, if the token was valid.

@@ -1,18 +1,38 @@
 //! The statements about identity providers and people.
 
 mod failures;
+mod leaving;
+mod notices;
 mod people;
 
 pub use failures::{KEPT_FOR, NewFailure, SignInFailure, list_failures, record_failure};
-pub use people::{PersonEntry, find_keys_of, find_person_key, list_people, list_person_keys, record_sign_in};
+pub use notices::record_notice;
+pub use people::{
+    PersonEntry, find_keys_of, find_person_key, forget_directory_ids, list_people, list_person_keys,
+    record_sign_in,
+};
 
+use crate::NAME;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::{KeyPreset, Scope, Secret};
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::tables::OwnedTable;
+use unslide_store::{Result, StoreHook, TenantTx, Uuid};
 use utoipa::ToSchema;
+
+/// The tables of the feature, and its part in transactions that change the directory of a tenant.
+pub const PEOPLE_HOOK: StoreHook = StoreHook {
+    tables: &[
+        OwnedTable::new("sign_in_providers"),
+        OwnedTable::new("people"),
+        OwnedTable::kept_for("sign_in_failures", KEPT_FOR),
+        OwnedTable::kept_for("sign_out_notices", notices::NOTICES_KEPT_FOR),
+    ],
+    on_event: Some(|event| Box::pin(leaving::act_on_event(event))),
+    ..StoreHook::new(NAME)
+};
 
 /// Rules of one provider.
 pub const MAX_RULES: usize = 50;
@@ -55,6 +75,10 @@ pub struct SignInProvider {
     pub client_secret: Secret,
     /// The claim that names a person's groups.
     pub group_claim: String,
+    /// The claim with the id that the directory of the tenant has for a person; the subject if absent.
+    pub directory_claim: Option<String>,
+    /// True if the groups of the directory decide, and not those of tokens.
+    pub uses_directory_groups: bool,
     /// The scopes that sign-ins request; chosen by the provider's document if absent.
     pub scopes: Option<Vec<String>>,
     /// The scopes of groups.
@@ -85,6 +109,8 @@ struct ProviderRow {
     client_id: String,
     client_secret: String,
     group_claim: String,
+    directory_claim: Option<String>,
+    uses_directory_groups: bool,
     scopes: Option<Vec<String>>,
     rules: Json<Vec<SignInRule>>,
     session_hours: i32,
@@ -99,6 +125,8 @@ impl From<ProviderRow> for SignInProvider {
             client_id: row.client_id,
             client_secret: Secret::new(row.client_secret),
             group_claim: row.group_claim,
+            directory_claim: row.directory_claim,
+            uses_directory_groups: row.uses_directory_groups,
             scopes: row.scopes,
             rules: row.rules.0,
             session_hours: row.session_hours,
@@ -114,7 +142,7 @@ pub async fn get_provider(tx: &mut TenantTx) -> Result<Option<SignInProvider>> {
     let row = sqlx::query_as!(
         ProviderRow,
         r#"SELECT issuer, client_id, client_secret, group_claim, rules AS "rules: Json<Vec<SignInRule>>", session_hours,
-                  changed_at, scopes, set_by
+                  changed_at, scopes, set_by, directory_claim, uses_directory_groups
            FROM sign_in_providers WHERE tenant = $1"#,
         tenant
     );
@@ -127,7 +155,7 @@ pub async fn lock_provider(tx: &mut TenantTx) -> Result<Option<SignInProvider>> 
     let row = sqlx::query_as!(
         ProviderRow,
         r#"SELECT issuer, client_id, client_secret, group_claim, rules AS "rules: Json<Vec<SignInRule>>", session_hours,
-                  changed_at, scopes, set_by
+                  changed_at, scopes, set_by, directory_claim, uses_directory_groups
            FROM sign_in_providers WHERE tenant = $1 FOR SHARE"#,
         tenant
     );
@@ -141,10 +169,12 @@ pub async fn set_provider(tx: &mut TenantTx, provider: &SignInProvider) -> Resul
     // First of all, because it waits for sign-ins that have read the settings before.
     sqlx::query!(
         "INSERT INTO sign_in_providers
-             (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at, scopes, set_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+             (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at, scopes, set_by,
+              directory_claim, uses_directory_groups)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (tenant) DO UPDATE SET issuer = $2, client_id = $3, client_secret = $4, group_claim = $5, rules = $6,
-             session_hours = $7, changed_at = $8, scopes = $9, set_by = $10",
+             session_hours = $7, changed_at = $8, scopes = $9, set_by = $10, directory_claim = $11,
+             uses_directory_groups = $12",
         tenant,
         provider.issuer,
         provider.client_id,
@@ -154,7 +184,9 @@ pub async fn set_provider(tx: &mut TenantTx, provider: &SignInProvider) -> Resul
         provider.session_hours,
         now,
         provider.scopes.as_deref(),
-        provider.set_by
+        provider.set_by,
+        provider.directory_claim,
+        provider.uses_directory_groups
     )
     .execute(connection)
     .await?;
@@ -186,6 +218,8 @@ mod tests {
             client_id: "unslide".to_owned(),
             client_secret: Secret::default(),
             group_claim: "groups".to_owned(),
+            directory_claim: None,
+            uses_directory_groups: false,
             scopes: None,
             rules: vec![
                 rule("team", &[], Some(KeyPreset::Triager)),

@@ -93,6 +93,15 @@ pub async fn find_person_key(tx: &mut TenantTx, identity: &Identity) -> Result<O
     Ok(find_keys_of(tx, &identity.issuer, Some(&identity.subject)).await?.pop())
 }
 
+/// Forgets the ids that the directory has for people: the next sign-in of each has the right one.
+pub async fn forget_directory_ids(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("UPDATE people SET directory_id = NULL WHERE tenant = $1", tenant)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// Retires the keys of people of other issuers than one.
 pub(super) async fn retire_people(tx: &mut TenantTx, except: Option<&str>) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
@@ -193,13 +202,15 @@ pub async fn record_sign_in(
     };
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (tenant, issuer, subject) DO UPDATE SET key_id = $4, last_sign_in_at = $5, retired_at = NULL",
+        "INSERT INTO people (tenant, issuer, subject, key_id, last_sign_in_at, directory_id) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (tenant, issuer, subject)
+         DO UPDATE SET key_id = $4, last_sign_in_at = $5, retired_at = NULL, directory_id = $6",
         tenant,
         identity.issuer,
         identity.subject,
         key_id,
-        now
+        now,
+        identity.directory_id
     )
     .execute(connection)
     .await?;

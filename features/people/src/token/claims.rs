@@ -40,6 +40,8 @@ pub struct Claims(Map<String, Value>);
 /// The person or the session that a notice of a sign-out names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedOut {
+    /// The provider's id of the notice.
+    pub notice: String,
     pub subject: Option<String>,
     pub session: Option<String>,
 }
@@ -111,11 +113,11 @@ impl Claims {
     fn check_times(&self, now: i64, purpose: TokenPurpose<'_>) -> Result<(), TokenError> {
         let issued = self.find_time("iat");
         let ends = match (self.find_time("exp"), purpose) {
-            (Some(end), _) => end,
-            (None, TokenPurpose::SignIn { .. }) => return Err(TokenError::Claim("exp")),
-            // Notices have had an end only since the final version of the protocol.
-            (None, TokenPurpose::SignOut) => {
-                issued.ok_or(TokenError::Claim("iat"))?.saturating_add(SIGN_OUT_LIFETIME)
+            (end, TokenPurpose::SignIn { .. }) => end.ok_or(TokenError::Claim("exp"))?,
+            // Notices have had an end only since the final version of the protocol. None is taken after it was forgotten.
+            (end, TokenPurpose::SignOut) => {
+                let latest = issued.ok_or(TokenError::Claim("iat"))?.saturating_add(SIGN_OUT_LIFETIME);
+                end.map_or(latest, |end| end.min(latest))
             }
         };
         if ends.saturating_add(CLOCK_LEEWAY) <= now {
@@ -153,14 +155,15 @@ impl Claims {
     /// Returns the person or the session of a checked notice.
     ///
     /// # Errors
-    /// [`TokenError::NoSignOut`] if it names neither.
+    /// [`TokenError::NoSignOut`] if it names neither, or [`TokenError::Claim`] if the notice has no id.
     pub fn read_signed_out(&self) -> Result<SignedOut, TokenError> {
         let subject = self.read_subject().ok();
         let session = self.find_session().map(str::to_owned);
         if subject.is_none() && session.is_none() {
             return Err(TokenError::NoSignOut);
         }
-        Ok(SignedOut { subject, session })
+        let notice = self.find_text("jti").ok_or(TokenError::Claim("jti"))?.to_owned();
+        Ok(SignedOut { notice, subject, session })
     }
 }
 

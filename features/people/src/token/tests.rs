@@ -113,6 +113,11 @@ fn a_notice_of_a_sign_out_has_its_event_and_no_nonce() {
     let mut older = old.clone();
     older["iat"] = 1.into();
     assert_eq!(claims(older).check(&expected, TokenPurpose::SignOut), Err(TokenError::Expired(399)));
+    let mut long = old.clone();
+    (long["iat"], long["exp"]) = (1.into(), 9_000.into());
+    assert_eq!(claims(long).check(&expected, TokenPurpose::SignOut), Err(TokenError::Expired(399)));
+    let without_id = claims(json!({"sub": "s-1"}));
+    assert_eq!(without_id.read_signed_out(), Err(TokenError::Claim("jti")));
     assert_eq!(
         claims(old).read_signed_out(),
         Err(TokenError::NoSignOut),

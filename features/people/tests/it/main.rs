@@ -5,6 +5,7 @@
 mod access;
 mod failures;
 mod forms;
+mod leavers;
 mod links;
 mod person;
 mod provider;

@@ -4,15 +4,19 @@ use crate::person::{Person, put_settings, settings_for, start_world};
 use crate::provider::{CLIENT, Provider};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use unslide_model::{Clock, SystemClock};
 use unslide_world::{World, encode_form};
 
+/// The number of notices so far.
+static NOTICES: AtomicUsize = AtomicUsize::new(1);
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// Returns the claims of a valid notice.
 fn notice(provider: &Provider, more: &Value) -> Value {
     let now = SystemClock.now().unix_timestamp();
-    let mut claims = json!({"iss": provider.issuer, "aud": CLIENT, "iat": now, "exp": now + 120, "jti": "1",
+    let mut claims = json!({"iss": provider.issuer, "aud": CLIENT, "iat": now, "exp": now + 120,
+        "jti": NOTICES.fetch_add(1, Ordering::Relaxed).to_string(),
         "events": {EVENT: {}}});
     claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     claims
@@ -80,6 +84,29 @@ async fn a_notice_of_the_provider_ends_the_sessions_that_it_names() {
     ended(&json!({"sub": "kim"}), [true, false, true, true, false]).await;
     ended(&json!({"sub": "nobody"}), [true, false, true, true, false]).await;
     ended(&json!({"sub": "robin"}), [true, true, true, true, false]).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_notice_ends_no_session_that_began_after_it() {
+    let provider = Provider::start().await;
+    let world = start_world(&[&provider]).await;
+    let admin = world.create_master_key("acme").await;
+    put_settings(&world, &admin, &settings_for(&provider)).await.expect_status(200);
+    let mut robin = Person::new(&world, "acme");
+    robin.sign_in(&provider, "robin", &["crash-team"]).await;
+    let claims = notice(&provider, &json!({"sub": "robin"}));
+    let token = provider.sign(&claims);
+    assert_eq!(send_notice(&world, &[("logout_token", &token)]).await, StatusCode::OK);
+    assert!(robin.is_signed_out().await);
+    robin.sign_in(&provider, "robin", &["crash-team"]).await;
+    assert_eq!(send_notice(&world, &[("logout_token", &token)]).await, StatusCode::OK);
+    assert!(!robin.is_signed_out().await, "the notice was taken once");
+    let mut nameless = claims.clone();
+    nameless.as_object_mut().unwrap().remove("jti");
+    let token = provider.sign(&nameless);
+    assert_eq!(send_notice(&world, &[("logout_token", &token)]).await, StatusCode::BAD_REQUEST);
+    assert!(!robin.is_signed_out().await);
     world.stop().await;
 }
 

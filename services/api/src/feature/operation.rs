@@ -9,7 +9,9 @@ pub use crate::operations::tenants::wait_announced;
 pub use crate::problem::{Kind, Problem, problems};
 pub use crate::reports::image_symbols::SymbolsOfReport;
 pub use crate::requests::accepted::AcceptedResponse;
-pub use crate::requests::access::{Access, ReportsRead, ReportsWrite, SymbolsDownload, TenantAdmin};
+pub use crate::requests::access::{
+    Access, ReportsRead, ReportsWrite, SymbolsDownload, TenantAdmin, parse_bearer,
+};
 pub use crate::requests::input::{
     Json as JsonBody, Path, Query, check_texts, is_text, parse_day, parse_parameter,
 };

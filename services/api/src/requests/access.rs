@@ -240,7 +240,7 @@ pub async fn authenticate_key(extensions: &Extensions, keys: &Keys, key: &str) -
 }
 
 /// Returns the key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).
-fn parse_bearer(headers: &HeaderMap) -> Option<&str> {
+pub fn parse_bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, more) = (values.next()?, values.next());
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;

@@ -90,6 +90,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "revoke_key",
         "delete_alert_rule",
         "delete_names_key",
+        "delete_scim_token",
         "remove_audit_receiver",
         "remove_otlp",
         "remove_sign_in",

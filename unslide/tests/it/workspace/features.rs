@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 69] = [
+const WORDS: [(&str, &str); 71] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -46,6 +46,8 @@ const WORDS: [(&str, &str); 69] = [
     ("owners", "codeowners"),
     ("people", "unslide_people"),
     ("people", "sign_in_provider"),
+    ("scim", "unslide_scim"),
+    ("scim", "scim_"),
     ("person-erasure", "unslide_person_erasure"),
     ("person-erasure", "person_erasure"),
     ("scrubbing", "unslide_scrubbing"),

@@ -44,6 +44,8 @@ pub enum KeyPlace {
     Header,
     /// The path of the URL, after this beginning.
     Path(&'static str),
+    /// `Authorization: Bearer …` of requests whose path has this beginning. They are outside the API.
+    HeaderBelow(&'static str),
 }
 
 /// Apps that keys of a kind may be for.

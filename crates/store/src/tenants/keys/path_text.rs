@@ -1,4 +1,4 @@
-//! The text of a key in a path.
+//! The text of a key in a path, or in a header outside the API.
 //!
 //! The text is a prefix, 22 random digits (110 bits) and 4 digits of checksum, all in Crockford's base32. The checksum
 //! refuses a typo, a URL that was cut and a scanner's guess without a look-up.

@@ -25,7 +25,7 @@ impl KeyProof {
     pub fn parse(kind: &'static KeyKind, text: &str) -> Option<KeyProof> {
         let hashed = match kind.place {
             KeyPlace::Header => api_text::hash_text(text),
-            KeyPlace::Path(_) => path_text::hash_text(kind, text),
+            KeyPlace::Path(_) | KeyPlace::HeaderBelow(_) => path_text::hash_text(kind, text),
         };
         hashed.map(|HashedText { prefix, hash }| KeyProof { kind, prefix, hash })
     }

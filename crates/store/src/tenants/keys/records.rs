@@ -115,7 +115,7 @@ pub(super) async fn insert(
     check_limit(tx, kind).await?;
     let (text, hashed) = match kind.place {
         KeyPlace::Header => api_text::make_text(entropy),
-        KeyPlace::Path(_) => path_text::make_text(kind, entropy),
+        KeyPlace::Path(_) | KeyPlace::HeaderBelow(_) => path_text::make_text(kind, entropy),
     };
     let scopes: Vec<String> = new.scopes.iter().map(Scope::to_string).collect();
     let (connection, tenant, now) = tx.parts();
