@@ -84,7 +84,7 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     captures: "/console/captures", versions: `/console/versions?app=${APP}`, health: `/console/health?app=${APP}`, symbols: "/console/symbols", "system-symbols": "/console/system-symbols", uploaders: "/console/uploaders", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", trackers: "/console/trackers", chat: "/console/chat", owners: "/console/owners", "own-keys": "/console/own-keys",
+    keys: "/console/keys", audit: "/console/audit-log", data: "/console/data", settings: "/console/settings", alerts: "/console/alerts", trackers: "/console/trackers", chat: "/console/chat", assistants: "/console/assistants", owners: "/console/owners", "own-keys": "/console/own-keys",
     testflight: "/console/testflight", "public-keys": "/console/public-keys", costs: "/console/costs", "person-erasures": "/console/person-erasures", tenants: "/console/tenants?sort=full", search: "/console/search?q=example", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: [`/console/groups?app=${APP}`], capture: ["/console/captures"],
     report: [`/console/reports?app=${APP}&status=partial`, `/console/reports?app=${APP}&status=complete`] };

@@ -58,7 +58,7 @@ pub const FEATURES: &[Feature] = &[
     unslide_uploaders::FEATURE,
     // Whether bugs are fixed and releases are good. It has no hook.
     unslide_verdicts::FEATURE,
-    // Tools for assistants. It has no hook.
+    // Tools for assistants. It locks rows of its own only: the access of assistants after the sessions that it ends with.
     unslide_mcp::FEATURE,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.
     unslide_export::FEATURE,

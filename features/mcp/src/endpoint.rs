@@ -1,12 +1,15 @@
-//! `/mcp`: the protocol over HTTP, with the key of the request. Each request has one answer and no stream, so that nothing
-//! outlives the key.
+//! `/mcp` and `/mcp/{tenant}`: the protocol over HTTP, with the key or the token of the request. Each request has one answer and no
+//! stream, so that nothing outlives them.
 
+use crate::caller::admit_caller;
+use crate::oauth::McpExtension;
+use crate::oauth::service_url::{MCP_PATH, McpResource};
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use http_body_util::Full;
@@ -14,12 +17,14 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
 use std::sync::Arc;
+use unslide_api::feature::Keys;
 use unslide_api::feature::calls::OperationCalls;
 use unslide_api::feature::intake::ClientAddress;
-use unslide_api::feature::operation::{Access, Api, Kind, Problem, ReportsRead};
+use unslide_api::feature::operation::{Api, Kind, Path, Problem};
 use unslide_api::problem::Rendered;
 use unslide_mcp_tools::{ApiAnswer, ApiRequest, CallApi, McpServer};
-use unslide_model::Scope;
+use unslide_model::{Scope, TenantId};
+use unslide_store::keys::Principal;
 
 /// The maximum size of a message in bytes.
 const MESSAGE_BYTES_LIMIT: usize = 64 << 10;
@@ -27,26 +32,51 @@ const MESSAGE_BYTES_LIMIT: usize = 64 << 10;
 const API_ANSWER_BYTES_LIMIT: usize = 4 << 20;
 
 pub fn routes() -> Router<Api> {
-    Router::new().route("/mcp", post(answer_message))
+    Router::new()
+        .route(MCP_PATH, post(answer_message))
+        .route(&format!("{MCP_PATH}/{{tenant}}"), post(answer_message_for_tenant))
+}
+
+/// The parts of the api that a message needs.
+#[derive(FromRequestParts)]
+#[from_request(state(Api))]
+struct MessageParts {
+    keys: State<Arc<Keys>>,
+    mcp: McpExtension,
+    calls: Extension<OperationCalls>,
+}
+
+async fn answer_message(parts: MessageParts, request: Request) -> Result<Response, Problem> {
+    answer_for_resource(parts, &McpResource { tenant: None }, request).await
+}
+
+async fn answer_message_for_tenant(
+    parts: MessageParts,
+    Path(tenant): Path<TenantId>,
+    request: Request,
+) -> Result<Response, Problem> {
+    answer_for_resource(parts, &McpResource { tenant: Some(tenant) }, request).await
 }
 
 /// Answers one message of a client.
 ///
 /// # Errors
-/// The key has no scope `reports:read`, the request comes from a page in a browser, or the message is too large.
-async fn answer_message(
-    State(_): State<Api>,
-    access: Access<ReportsRead>,
-    Extension(calls): Extension<OperationCalls>,
+/// The key or token does not count or has no scope `reports:read`, the request comes from a page in a browser, or the message is too
+/// large.
+async fn answer_for_resource(
+    MessageParts { keys, mcp, calls }: MessageParts,
+    resource: &McpResource,
     request: Request,
 ) -> Result<Response, Problem> {
-    check_origin(request.headers())?;
     let (parts, body) = request.into_parts();
+    let access = admit_caller(&parts, &keys, &mcp, resource).await?;
+    check_origin(&parts.headers)?;
     let body = to_bytes(body, MESSAGE_BYTES_LIMIT).await.map_err(|_| {
         Problem::new(Kind::TooLarge, format!("a message has at most {MESSAGE_BYTES_LIMIT} bytes"))
     })?;
-    let caller = InnerCaller { calls, parts: parts.clone() };
-    let server = McpServer::new(Arc::new(caller), access.principal.has_scope(Scope::GroupsWrite));
+    let may_write = access.principal.has_scope(Scope::GroupsWrite);
+    let caller = InnerCaller { calls: calls.0, principal: access.principal, parts: parts.clone() };
+    let server = McpServer::new(Arc::new(caller), may_write);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -71,9 +101,10 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Sends requests to the operations of this process, with the key and the client's address of the message.
+/// Sends requests to the operations of this process, as the sender of the message and with the address of its client.
 struct InnerCaller {
     calls: OperationCalls,
+    principal: Principal,
     parts: Parts,
 }
 
@@ -81,7 +112,7 @@ impl CallApi for InnerCaller {
     fn send_request(&self, request: ApiRequest) -> ApiAnswer<'_> {
         let request = self.build_request(request);
         Box::pin(async move {
-            let answer = self.calls.send_request(request?).await;
+            let answer = self.calls.send_request(request?, self.principal.clone()).await;
             let status = answer.status();
             let body = to_bytes(answer.into_body(), API_ANSWER_BYTES_LIMIT).await;
             let body =
@@ -96,10 +127,8 @@ impl InnerCaller {
     fn build_request(&self, request: ApiRequest) -> Result<Request, String> {
         let mut built =
             http::Request::builder().method(request.method).uri(request.path).version(self.parts.version);
-        for name in [AUTHORIZATION, HOST] {
-            if let Some(value) = self.parts.headers.get(&name) {
-                built = built.header(name, value);
-            }
+        if let Some(host) = self.parts.headers.get(HOST) {
+            built = built.header(HOST, host);
         }
         let body = match request.body {
             Some(body) => {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unslide_api::entropy::{read_token, write_token};
 use unslide_model::TenantId;
-use unslide_site::{BrowserCookie, BrowserSession, RequestOrigin};
+use unslide_site::{BrowserCookie, BrowserSession, RETURN_PATH_BYTES_LIMIT, RequestOrigin};
 
 /// The cookies of sign-ins that have begun. A suffix from the state tells them apart.
 pub const SIGN_IN_COOKIE: BrowserCookie = BrowserCookie::for_navigation("unslide_sign_in");
@@ -17,8 +17,6 @@ pub const SIGN_IN_COOKIE: BrowserCookie = BrowserCookie::for_navigation("unslide
 const SUFFIX_DIGITS: usize = 8;
 /// Sign-ins that one browser may have begun. The cookies of older ones are removed.
 const MAX_BEGUN: usize = 5;
-/// The longest address to return to. A cookie has about 4 KiB.
-const MAX_NEXT_BYTES: usize = 1_000;
 
 /// What the end of a sign-in needs to know of its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -59,7 +57,7 @@ impl BegunSignIn {
     /// Returns the cookie's name and text.
     #[must_use]
     pub fn to_cookie(&self) -> (BrowserCookie, String) {
-        let next = self.note.next.clone().filter(|next| next.len() <= MAX_NEXT_BYTES);
+        let next = self.note.next.clone().filter(|next| next.len() <= RETURN_PATH_BYTES_LIMIT);
         let note = serde_json::to_vec(&SignInNote { next, ..self.note.clone() }).unwrap_or_default();
         let text = format!("{}.{}", write_token(&self.secret.token), URL_SAFE_NO_PAD.encode(note));
         (cookie_for_state(&self.secret.derive_state()), text)

@@ -39,7 +39,9 @@ pub use link::{build_link, encode_segment, is_local, session_path};
 pub use routes::build_site;
 pub use session::{BrowserSession, SignedIn, TakesAway, end_browser_session, find_browser_session};
 pub use shell::{FIRST_PAGE, Shell, SideBar, html_answer, html_with, list_entries, render_html};
-pub use sign_in::{SignedInPerson, begin_person_session, read_form_bytes, return_path};
+pub use sign_in::{
+    RETURN_PATH_BYTES_LIMIT, SignedInPerson, begin_person_session, read_form_bytes, return_path,
+};
 pub use store::{EndedProviderSession, end_provider_sessions, end_sessions_of_keys};
 pub use unslide_api::feature::intake::Caller;
 pub use unslide_api::feature::intake::assign_caller;

@@ -40,6 +40,8 @@ const FORM_TIMEOUT: Duration = Duration::from_secs(3);
 const SIGN_IN_UNITS: usize = 100;
 /// The scopes of pages. A key needs one of them to see any page.
 const PAGE_SCOPES: [Scope; 4] = [Scope::ReportsRead, Scope::SymbolsRead, Scope::TenantAdmin, Scope::Operator];
+/// Maximum bytes of the address of a page to open after a sign-in. The cookie of a sign-in holds it, and has about 4 KiB.
+pub const RETURN_PATH_BYTES_LIMIT: usize = 2_000;
 /// Maximum characters of a name.
 const LONGEST_NAME: usize = 60;
 
@@ -99,7 +101,8 @@ impl SignInPage {
 /// Returns the page to open after a sign-in, if a request names one of the console.
 #[must_use]
 pub fn return_path(next: Option<String>) -> String {
-    next.filter(|next| is_local(next)).unwrap_or_else(|| FIRST_PAGE.to_owned())
+    let next = next.filter(|next| next.len() <= RETURN_PATH_BYTES_LIMIT && is_local(next));
+    next.unwrap_or_else(|| FIRST_PAGE.to_owned())
 }
 
 pub async fn render_page(

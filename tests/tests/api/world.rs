@@ -45,7 +45,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_tickets::feature(tickets_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
         unslide_verdicts::feature(),
-        unslide_mcp::feature(),
+        unslide_mcp::feature(unslide_mcp::Config::default()),
         unslide_export::feature(),
     ]
 }

@@ -6,7 +6,8 @@ use unslide_model::Scope;
 use unslide_world::{Answer, World};
 
 async fn start_world() -> World {
-    World::start(unslide_feature::for_api(&[unslide_mcp::feature()]), |_| {}).await
+    World::start(unslide_feature::for_api(&[unslide_mcp::feature(unslide_mcp::Config::default())]), |_| {})
+        .await
 }
 
 async fn send_message(world: &World, key: &str, message: &Value) -> Answer {

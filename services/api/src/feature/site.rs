@@ -54,5 +54,6 @@ pub use crate::reports::sampled::{load_profile, no_profile};
 pub use crate::reports::stored_body;
 pub use crate::requests::access::{
     GroupsWrite, Operator, Permission, SymbolsRead, SymbolsWrite, admit_request, authenticate_key,
+    parse_bearer,
 };
 pub use crate::storage::transactions::Tx;

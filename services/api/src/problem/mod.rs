@@ -55,6 +55,7 @@ pub struct Problem {
     kind: Kind,
     detail: Option<String>,
     retry_after: Option<u32>,
+    challenge: Option<HeaderValue>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -62,7 +63,7 @@ impl Problem {
     /// Creates a problem without a detail.
     #[must_use]
     pub fn from_kind(kind: Kind) -> Problem {
-        Problem { kind, detail: None, retry_after: None, cause: None }
+        Problem { kind, detail: None, retry_after: None, challenge: None, cause: None }
     }
 
     /// Creates a problem with a detail for the client about this request.
@@ -111,6 +112,12 @@ impl Problem {
         Problem { retry_after: Some(seconds), ..self }
     }
 
+    /// Sets the `WWW-Authenticate` of the response: how a client gets access.
+    #[must_use]
+    pub fn with_challenge(self, challenge: HeaderValue) -> Problem {
+        Problem { challenge: Some(challenge), ..self }
+    }
+
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -136,8 +143,10 @@ impl Problem {
         let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"unslide\""));
+        let for_keys = HeaderValue::from_static("Bearer realm=\"unslide\"");
+        let for_keys = (status == StatusCode::UNAUTHORIZED).then_some(for_keys);
+        if let Some(challenge) = self.challenge.clone().or(for_keys) {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if let Some(seconds) = self.retry_seconds() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

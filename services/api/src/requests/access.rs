@@ -148,11 +148,20 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Access<P>, Problem> {
         let keys = <Arc<Keys>>::from_ref(state);
-        let key = parse_bearer(&parts.headers).unwrap_or_default();
-        let principal = authenticate_key(&parts.extensions, &keys, key).await?;
+        let principal = match parts.extensions.get::<CallingPrincipal>() {
+            Some(calling) => calling.0.clone(),
+            None => {
+                let key = parse_bearer(&parts.headers).unwrap_or_default();
+                authenticate_key(&parts.extensions, &keys, key).await?
+            }
+        };
         admit_request(parts, &keys.capacity, principal, &parts.method)
     }
 }
+
+/// The principal of a call from within: a feature has authenticated the request that it answers. No request over the network has it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallingPrincipal(pub Principal);
 
 /// Checks a request of a known principal, with a key or a session. All access rules are in this function.
 ///

@@ -12,7 +12,7 @@ const REQUESTS: &str = r#"unslide_api_in_flight{kind="requests"}"#;
 const REFUSED_KEYLESS: &str = r#"unslide_api_refused_total{limit="keyless_bodies"}"#;
 const REFUSED_PUBLIC: &str = r#"unslide_api_refused_total{limit="arriving_public_bodies"}"#;
 /// Routes with a body that the document does not have.
-const OTHER_ROUTES: [(&str, &str); 16] = [
+const OTHER_ROUTES: [(&str, &str); 20] = [
     ("POST", "/"),
     ("POST", "/dsym"),
     ("POST", "/api/0/organizations/acme/chunk-upload/"),
@@ -22,6 +22,10 @@ const OTHER_ROUTES: [(&str, &str); 16] = [
     ("POST", "/api/projects/1/error_tracking/symbol_sets/bulk_start_upload"),
     ("PUT", "/api/projects/1/error_tracking/symbol_sets/url"),
     ("POST", "/mcp"),
+    ("POST", "/mcp/acme"),
+    ("POST", "/oauth/register"),
+    ("POST", "/oauth/revoke"),
+    ("POST", "/oauth/token"),
     ("POST", "/i/usp_unknown"),
     ("POST", "/i/usp_unknown/runs"),
     ("POST", "/symbols/usn_unknown/symbolicate/v5"),

@@ -79,6 +79,7 @@ const WORDS: [(&str, &str); 71] = [
     ("uploaders", "bugsnag"),
     ("uploaders", "posthog"),
     ("mcp", "unslide_mcp"),
+    ("mcp", "mcp_grants"),
     ("verdicts", "unslide_verdicts"),
 ];
 /// The lists of features: of the services, and of the client.

@@ -133,6 +133,11 @@ const TABLES_OF_FEATURES: &str =
      SELECT 'acme', 'T1', 'U1', id, 'robin', now() FROM keys WHERE tenant = 'acme' LIMIT 1;
      INSERT INTO slack_links (tenant, token_hash, team, slack_user, user_name, ends_at)
      VALUES ('acme', sha256('l'), 'T1', 'U1', 'robin', now());
+     INSERT INTO mcp_grants (tenant, id, key_id, client_hash, client_name, redirect_host, redirect_hash, scopes, names_tenant,
+                             created_at, code_hash, code_challenge, code_ends_at, ends_at)
+     SELECT 'acme', md5('grant')::uuid, id, sha256('c'), 'c', 'localhost', sha256('r'), '{}', false, now(), sha256('o'),
+            sha256('v'), now(), now()
+     FROM keys WHERE tenant = 'acme' LIMIT 1;
      INSERT INTO tickets (tenant, group_id, tracker, marker, state, asked_by, created_at)
      VALUES ('acme', md5('group')::uuid, 'main', md5('marker')::uuid, 'open', 'key', now());
      INSERT INTO ticket_requests (tenant, group_id, action, tracker, asked_at, due_at)
