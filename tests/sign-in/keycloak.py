@@ -250,10 +250,11 @@ class Check:
         _, location, _ = kim.send(f"{self.api_url}/console/sign-out", {}, {"Sec-Fetch-Site": "same-origin"})
         page = kim.send(self.api_url + location)[2]
         link = re.search(r'href="([^"]*openid-connect/logout[^"]*)"', page)
-        self.expect("after a sign-out a page leads to Keycloak's", location.endswith("/signed-out") and link is not None, (location, page[-300:]))
+        self.expect("after a sign-out a page leads to Keycloak's", "/signed-out?session=" in location and link is not None, (location, page[-300:]))
         if link:
             status, location, page = kim.send(html.unescape(link[1]))
-            self.expect("Keycloak asks to sign out", status == 200 and "logout" in page.lower(), (status, location))
+            has_ended = status == 200 and ("logout" in page.lower() or "logged out" in page.lower())
+            self.expect("Keycloak takes the token and signs out", "id_token_hint=" in link[1] and has_ended, (status, location))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 //! HTTP, and `operations` the tokens for administrators. The package `commands` has the subcommand. The feature with the people hears
 //! of changes by [`report_directory_change`](unslide_store::report_directory_change).
 
+mod ids;
 mod operations;
 mod protocol;
 mod routes;

@@ -98,6 +98,9 @@ struct SetArguments {
     /// The groups that come by SCIM decide, and not those of tokens
     #[arg(long)]
     directory_groups: bool,
+    /// The provider leads people back after a sign-out there; its client needs the address that `show` names
+    #[arg(long)]
+    return_after_sign_out: bool,
     /// A scope to request, besides `openid`; several times for several. Without it, the provider's document decides
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Option<Vec<String>>,
@@ -166,6 +169,7 @@ async fn set_provider(arguments: &SetArguments) -> Outcome {
         "client_id": arguments.client_id,
         "group_claim": arguments.group_claim,
         "directory_groups": arguments.directory_groups,
+        "return_after_sign_out": arguments.return_after_sign_out,
         "rules": rules,
         "session_hours": arguments.session_hours,
         "force": arguments.force,
@@ -229,6 +233,9 @@ fn print_state(state: &Value, as_json: bool) -> Outcome {
         "sign-outs      {} at the address of the console (back-channel logout)",
         item_text(state, "sign_out_notice_path")
     );
+    let is_led_back =
+        if provider["return_after_sign_out"] == true { "" } else { ", if --return-after-sign-out is set" };
+    say!("signed out     {} at the address of the console{is_led_back}", item_text(state, "signed_out_path"));
     for rule in provider["rules"].as_array().into_iter().flatten() {
         let scopes: Vec<&str> = list_texts(&rule["scopes"]).collect();
         let granted = rule["preset"].as_str().map_or_else(|| scopes.join(","), str::to_owned);

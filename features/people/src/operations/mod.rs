@@ -48,6 +48,9 @@ pub struct SignInState {
     /// console.
     #[schema(example = "/console/sso/acme/logout")]
     pub sign_out_notice_path: String,
+    /// The path to which the provider may lead people back after a sign-out there, after the address of the console.
+    #[schema(example = "/console/sso/acme/signed-out")]
+    pub signed_out_path: String,
     /// Why people cannot sign in now: the provider's document cannot be read. Only after the settings were set with `force`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -77,6 +80,8 @@ pub struct SignInProviderState {
     pub directory_claim: Option<String>,
     /// True if the groups that come by SCIM decide, and not those of tokens.
     pub directory_groups: bool,
+    /// True if the provider leads people back after a sign-out there.
+    pub return_after_sign_out: bool,
     /// The scopes that sign-ins request besides `openid`; absent if the provider's document decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 20, example = json!(["profile", "groups"]))]
@@ -101,6 +106,7 @@ impl SignInState {
             group_claim: provider.group_claim,
             directory_claim: provider.directory_claim,
             directory_groups: provider.uses_directory_groups,
+            return_after_sign_out: provider.returns_after_sign_out,
             scopes: provider.scopes,
             rules: provider.rules,
             session_hours: provider.session_hours,
@@ -111,6 +117,7 @@ impl SignInState {
             sign_in_path: format!("{}/{tenant}", crate::pages::SSO_PATH),
             callback_path: format!("{}/{tenant}/callback", crate::pages::SSO_PATH),
             sign_out_notice_path: format!("{}/{tenant}/logout", crate::pages::SSO_PATH),
+            signed_out_path: format!("{}/{tenant}/signed-out", crate::pages::SSO_PATH),
             problem: None,
             failures: Vec::new(),
         }

@@ -54,6 +54,10 @@ pub struct NewSignIn {
     /// `true` has the groups decide that come by SCIM, and not those of tokens.
     #[serde(default)]
     pub directory_groups: bool,
+    /// `true` has the provider lead people back to `signed_out_path` after a sign-out there. Only if the client at the provider has
+    /// this address among those to which it may lead after a sign-out.
+    #[serde(default)]
+    pub return_after_sign_out: bool,
     /// The scopes to request besides `openid`. If absent, `profile` and the group claim are requested as far as the
     /// provider's document names them, and left out if the provider refuses them.
     #[serde(default)]
@@ -125,6 +129,7 @@ pub async fn set_sign_in(
     end_sessions_of_keys(&mut tx, &keys).await?;
     let detail = json!({"client_id": provider.client_id, "group_claim": provider.group_claim,
         "directory_claim": provider.directory_claim, "directory_groups": provider.uses_directory_groups,
+        "return_after_sign_out": provider.returns_after_sign_out,
         "scopes": provider.scopes, "rules": provider.rules, "session_hours": provider.session_hours});
     let actor = access.principal.key_id.to_string();
     audit::append_entry(&mut tx, &actor, "sign_in.set", &provider.issuer, &detail).await?;
@@ -152,6 +157,7 @@ fn to_provider(
         group_claim: new.group_claim.unwrap_or_else(|| DEFAULT_GROUP_CLAIM.to_owned()),
         directory_claim: new.directory_claim,
         uses_directory_groups: new.directory_groups,
+        returns_after_sign_out: new.return_after_sign_out,
         scopes: new.scopes,
         rules: new.rules,
         session_hours: new.session_hours.unwrap_or(DEFAULT_SESSION_HOURS),
@@ -247,6 +253,7 @@ mod tests {
             group_claim: None,
             directory_claim: None,
             directory_groups: false,
+            return_after_sign_out: false,
             scopes: None,
             rules: Vec::new(),
             session_hours: None,

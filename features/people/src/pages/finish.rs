@@ -3,11 +3,12 @@
 use super::begin::begin_with_less;
 use super::failure::{SignInRefusal, no_provider, refuse};
 use super::{
-    callback_url, find_next, find_provider, open_page, open_page_after_failure, remember_tenant, tenant_path,
+    callback_url, find_next, find_provider, open_page, open_page_after_failure, remember_tenant,
+    signed_out_path, tenant_path,
 };
 use crate::binding::{BegunSignIn, SignInNote, cookie_for_state};
 use crate::identity::{GroupClaim, Identity};
-use crate::provider::ProviderError;
+use crate::provider::{ProviderError, RedeemedCode, SignOutRequest};
 use crate::store::{self, SignInProvider};
 use crate::{People, PeopleExtension};
 use axum::Extension;
@@ -17,13 +18,14 @@ use http::header::SET_COOKIE;
 use serde::Deserialize;
 use std::sync::Arc;
 use time::Duration;
+use unslide_api::entropy::write_token;
 use unslide_api::feature::Keys;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Path, Problem, Query};
 use unslide_model::{Scope, TenantId};
 use unslide_site::{
-    RequestOrigin, SignedInPerson, begin_person_session, end_browser_session, end_sessions_of_keys,
-    find_browser_session,
+    RequestOrigin, SignedInPerson, begin_person_session, build_link, end_browser_session,
+    end_sessions_of_keys, find_browser_session,
 };
 use unslide_store::{TenantTx, find_directory_entry};
 
@@ -66,16 +68,20 @@ pub async fn finish_sign_in(
     };
     let redirect = callback_url(&people.public_url, &origin.headers, &tenant);
     let now = keys.storage.clock.now();
-    let claims = people.providers.redeem_code(&tenant, &provider, &redirect, &begun.secret, &code, now).await;
-    let identity = claims.and_then(|claims| {
+    let redeemed =
+        people.providers.redeem_code(&tenant, &provider, &redirect, &begun.secret, &code, now).await;
+    let request = SignOutRequest::default();
+    let has_sign_out = people.providers.sign_out_url(&tenant, &provider, request).await.is_some();
+    let verified = redeemed.and_then(|RedeemedCode { claims, id_token }| {
         let directory_claim = provider.directory_claim.as_deref();
         let read = Identity::from_claims(&claims, &provider.issuer, &provider.group_claim, directory_claim);
-        read.map_err(ProviderError::Token)
+        let identity = read.map_err(ProviderError::Token)?;
+        Ok(VerifiedSignIn { identity, id_token: has_sign_out.then_some(id_token) })
     });
-    match identity {
-        Ok(identity) => {
+    match verified {
+        Ok(verified) => {
             let mut response =
-                begin_session(&keys, &people, &tenant, &identity, &begun.note, &origin).await?;
+                begin_session(&keys, &people, &tenant, &verified, &begun.note, &origin).await?;
             let over = cookie_for_state(&begun.secret.derive_state());
             response.headers_mut().append(SET_COOKIE, over.build_text_header("", Duration::ZERO, &origin)?);
             Ok(response)
@@ -89,6 +95,13 @@ pub async fn finish_sign_in(
             Ok(refuse(&keys.storage, &people, &tenant, refusal).await)
         }
     }
+}
+
+/// A person whose token is valid.
+struct VerifiedSignIn {
+    identity: Identity,
+    /// The token, if the provider takes it back at a sign-out.
+    id_token: Option<String>,
 }
 
 /// Answers for a sign-in that this browser has not begun, or that is finished: a person who reloads the page is signed in, and
@@ -122,27 +135,54 @@ pub async fn show_end(
     end_foreign(&storage, &people, &tenant, &origin).await
 }
 
+/// The scopes of a person who signs in.
+enum ScopeDecision {
+    Granted(Vec<Scope>),
+    Refused(SignInRefusal),
+}
+
 /// Returns the scopes of a person: by the groups of the token, or of the directory if the settings say so. A person whom the
 /// directory calls inactive has none.
 async fn decide_scopes(
     tx: &mut TenantTx,
     provider: &SignInProvider,
     identity: &Identity,
-) -> Result<Result<Vec<Scope>, SignInRefusal>, Problem> {
+) -> Result<ScopeDecision, Problem> {
     let Some(id) = &identity.directory_id else {
-        return Ok(Err(SignInRefusal::no_directory_id(provider.directory_claim.as_deref().unwrap_or("sub"))));
+        let claim = provider.directory_claim.as_deref().unwrap_or("sub");
+        return Ok(ScopeDecision::Refused(SignInRefusal::no_directory_id(claim)));
     };
     let entry = find_directory_entry(tx, id).await?;
     if entry.as_ref().is_some_and(|entry| !entry.is_active) {
-        return Ok(Err(SignInRefusal::deactivated()));
+        return Ok(ScopeDecision::Refused(SignInRefusal::deactivated()));
     }
     let groups = match (provider.uses_directory_groups, entry) {
         (false, _) => identity.groups.clone(),
         (true, Some(entry)) => GroupClaim::Groups(entry.groups.into_iter().collect()),
-        (true, None) => return Ok(Err(SignInRefusal::unknown_in_directory())),
+        (true, None) => return Ok(ScopeDecision::Refused(SignInRefusal::unknown_in_directory())),
     };
     let scopes = provider.scopes_for(groups.groups());
-    Ok(if scopes.is_empty() { Err(SignInRefusal::no_scopes(provider, &groups)) } else { Ok(scopes) })
+    Ok(match scopes.is_empty() {
+        true => ScopeDecision::Refused(SignInRefusal::no_scopes(provider, &groups)),
+        false => ScopeDecision::Granted(scopes),
+    })
+}
+
+/// Keeps the token of a session for its sign-out at the provider. Returns the path of the page after the sign-out.
+async fn keep_sign_out_hint(
+    keys: &Keys,
+    tx: &mut TenantTx,
+    tenant: &TenantId,
+    id_token: Option<&str>,
+    lifetime: Duration,
+) -> Result<String, Problem> {
+    let path = signed_out_path(tenant);
+    let Some(id_token) = id_token else { return Ok(path) };
+    let reference = keys.entropy.generate_token().map_err(Problem::internal)?;
+    if !store::add_sign_out_hint(tx, &reference, id_token, lifetime).await? {
+        return Ok(path);
+    }
+    Ok(build_link(&path, &[("session", Some(&write_token(&reference)))]))
 }
 
 /// Begins the session of a person, with the scopes of their groups. The settings are read again, in the transaction of the
@@ -151,35 +191,39 @@ async fn begin_session(
     keys: &Keys,
     people: &People,
     tenant: &TenantId,
-    identity: &Identity,
+    verified: &VerifiedSignIn,
     note: &SignInNote,
     origin: &RequestOrigin,
 ) -> Result<Response, Problem> {
+    let VerifiedSignIn { identity, id_token } = verified;
     let entropy = keys.entropy.generate_key().map_err(Problem::internal)?;
     let mut tx = keys.storage.tenant(tenant).await?;
     let provider = store::lock_provider(&mut tx).await?.filter(|provider| provider.issuer == identity.issuer);
     let Some(provider) = provider else { return Ok(no_provider(tenant)) };
     let (scopes, refusal) = match decide_scopes(&mut tx, &provider, identity).await? {
-        Ok(scopes) => (scopes, None),
-        Err(refusal) => (Vec::new(), Some(refusal)),
+        ScopeDecision::Granted(scopes) => (scopes, None),
+        ScopeDecision::Refused(refusal) => (Vec::new(), Some(refusal)),
     };
     if let Some(refusal) = refusal {
         let key = store::find_person_key(&mut tx, identity).await?;
         end_sessions_of_keys(&mut tx, key.as_slice()).await?;
         tx.commit().await?;
-        let refusal = refusal.with_sign_out(people.providers.sign_out_url(tenant, &provider).await);
+        let refusal = refusal
+            .with_sign_out(people.providers.sign_out_url(tenant, &provider, SignOutRequest::default()).await);
         let refusal = refusal.with_subject(&identity.subject).with_next(note.next.clone());
         return Ok(refuse(&keys.storage, people, tenant, refusal).await);
     }
     let recorded = store::record_sign_in(&mut tx, identity, &scopes, provider.set_by, &entropy).await?;
     let (key_id, name) = recorded;
+    let lifetime = Duration::hours(provider.session_hours.into());
+    let sign_out_path = keep_sign_out_hint(keys, &mut tx, tenant, id_token.as_deref(), lifetime).await?;
     let person = SignedInPerson {
         tenant,
         key_id,
         name: &name,
-        lifetime: Duration::hours(provider.session_hours.into()),
+        lifetime,
         provider_session: identity.session.as_deref(),
-        sign_out_path: &format!("{}/signed-out", tenant_path(tenant)),
+        sign_out_path: &sign_out_path,
     };
     let session = begin_person_session(keys, tx, &person, origin).await?;
     people.count_outcome("signed_in");

@@ -113,6 +113,16 @@ async fn find_provider(
 
 /// Returns the address to which the provider sends the browser back.
 fn callback_url(public_url: &str, headers: &HeaderMap, tenant: &TenantId) -> String {
+    own_url(public_url, headers, &format!("{}/callback", tenant_path(tenant)))
+}
+
+/// Returns the path of the page after a sign-out.
+fn signed_out_path(tenant: &TenantId) -> String {
+    format!("{}/signed-out", tenant_path(tenant))
+}
+
+/// Returns the address of a path of the console.
+fn own_url(public_url: &str, headers: &HeaderMap, path: &str) -> String {
     let base = if public_url.is_empty() {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
         let is_local = ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| host.starts_with(local));
@@ -120,7 +130,7 @@ fn callback_url(public_url: &str, headers: &HeaderMap, tenant: &TenantId) -> Str
     } else {
         public_url.trim_end_matches('/').to_owned()
     };
-    format!("{base}{SSO_PATH}/{tenant}/callback")
+    format!("{base}{path}")
 }
 
 /// Returns the address at which a sign-in with these wishes begins.

@@ -59,6 +59,22 @@ pub struct SignInRequest {
     pub chooses_account: bool,
 }
 
+/// What a sign-out at the provider tells it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SignOutRequest<'r> {
+    /// The ID token of the session that has ended.
+    pub id_token: Option<&'r str>,
+    /// The address to which the provider leads the person back.
+    pub return_to: Option<&'r str>,
+}
+
+/// The token that a code was exchanged for.
+#[derive(Debug)]
+pub struct RedeemedCode {
+    pub claims: Claims,
+    pub id_token: String,
+}
+
 /// The providers of all tenants, with what is remembered of them.
 pub struct Providers {
     http: GuardedHttp,
@@ -205,15 +221,26 @@ impl Providers {
     }
 
     /// Returns the page of the provider on which a person signs out there, if it has one.
-    pub async fn sign_out_url(&self, tenant: &TenantId, provider: &SignInProvider) -> Option<String> {
+    pub async fn sign_out_url(
+        &self,
+        tenant: &TenantId,
+        provider: &SignInProvider,
+        request: SignOutRequest<'_>,
+    ) -> Option<String> {
         let known = self.discover(tenant, &provider.issuer).await.ok()?;
         let page = known.document.end_session_endpoint.as_ref()?;
         let mut url = self.check_page("end_session_endpoint", page).ok()?;
         url.query_pairs_mut().append_pair("client_id", &provider.client_id);
+        let members = [("id_token_hint", request.id_token), ("post_logout_redirect_uri", request.return_to)];
+        for (name, value) in members {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
         Some(url.into())
     }
 
-    /// Exchanges a code for a token, and returns its verified claims.
+    /// Exchanges a code for a token, and returns it with its verified claims.
     ///
     /// # Errors
     /// Returns an error if the provider does not answer, or the token is not valid.
@@ -225,7 +252,7 @@ impl Providers {
         secret: &SignInSecret,
         code: &str,
         now: OffsetDateTime,
-    ) -> Result<Claims, ProviderError> {
+    ) -> Result<RedeemedCode, ProviderError> {
         let known = self.discover(tenant, &provider.issuer).await?;
         let verifier = secret.derive_verifier();
         let mut form = vec![
@@ -253,7 +280,8 @@ impl Providers {
         }
         let token = member("id_token").ok_or(TokenError::Absent)?;
         let purpose = TokenPurpose::SignIn { nonce: &secret.derive_nonce() };
-        self.verify_token(tenant, provider, token, purpose, now).await
+        let claims = self.verify_token(tenant, provider, token, purpose, now).await?;
+        Ok(RedeemedCode { claims, id_token: token.to_owned() })
     }
 
     /// Checks a token of a provider. If no known key fits, the provider may have new ones: they are read once more.

@@ -1,11 +1,13 @@
 //! The statements about identity providers and people.
 
 mod failures;
+mod hints;
 mod leaving;
 mod notices;
 mod people;
 
 pub use failures::{KEPT_FOR, NewFailure, SignInFailure, list_failures, record_failure};
+pub use hints::{add_sign_out_hint, take_sign_out_hint};
 pub use notices::record_notice;
 pub use people::{
     PersonEntry, find_keys_of, find_person_key, forget_directory_ids, list_people, list_person_keys,
@@ -16,7 +18,7 @@ use crate::NAME;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use std::collections::BTreeSet;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use unslide_model::{KeyPreset, Scope, Secret};
 use unslide_store::tables::OwnedTable;
 use unslide_store::{Result, StoreHook, TenantTx, Uuid};
@@ -28,6 +30,7 @@ pub const PEOPLE_HOOK: StoreHook = StoreHook {
         OwnedTable::new("sign_in_providers"),
         OwnedTable::new("people"),
         OwnedTable::kept_for("sign_in_failures", KEPT_FOR),
+        OwnedTable::kept_for("sign_out_hints", Duration::ZERO),
         OwnedTable::kept_for("sign_out_notices", notices::NOTICES_KEPT_FOR),
     ],
     on_event: Some(|event| Box::pin(leaving::act_on_event(event))),
@@ -79,6 +82,8 @@ pub struct SignInProvider {
     pub directory_claim: Option<String>,
     /// True if the groups of the directory decide, and not those of tokens.
     pub uses_directory_groups: bool,
+    /// True if the provider leads a person back after a sign-out there.
+    pub returns_after_sign_out: bool,
     /// The scopes that sign-ins request; chosen by the provider's document if absent.
     pub scopes: Option<Vec<String>>,
     /// The scopes of groups.
@@ -111,6 +116,7 @@ struct ProviderRow {
     group_claim: String,
     directory_claim: Option<String>,
     uses_directory_groups: bool,
+    returns_after_sign_out: bool,
     scopes: Option<Vec<String>>,
     rules: Json<Vec<SignInRule>>,
     session_hours: i32,
@@ -127,6 +133,7 @@ impl From<ProviderRow> for SignInProvider {
             group_claim: row.group_claim,
             directory_claim: row.directory_claim,
             uses_directory_groups: row.uses_directory_groups,
+            returns_after_sign_out: row.returns_after_sign_out,
             scopes: row.scopes,
             rules: row.rules.0,
             session_hours: row.session_hours,
@@ -142,7 +149,8 @@ pub async fn get_provider(tx: &mut TenantTx) -> Result<Option<SignInProvider>> {
     let row = sqlx::query_as!(
         ProviderRow,
         r#"SELECT issuer, client_id, client_secret, group_claim, rules AS "rules: Json<Vec<SignInRule>>", session_hours,
-                  changed_at, scopes, set_by, directory_claim, uses_directory_groups
+                  changed_at, scopes, set_by, directory_claim, uses_directory_groups,
+                  returns_after_sign_out
            FROM sign_in_providers WHERE tenant = $1"#,
         tenant
     );
@@ -155,7 +163,8 @@ pub async fn lock_provider(tx: &mut TenantTx) -> Result<Option<SignInProvider>> 
     let row = sqlx::query_as!(
         ProviderRow,
         r#"SELECT issuer, client_id, client_secret, group_claim, rules AS "rules: Json<Vec<SignInRule>>", session_hours,
-                  changed_at, scopes, set_by, directory_claim, uses_directory_groups
+                  changed_at, scopes, set_by, directory_claim, uses_directory_groups,
+                  returns_after_sign_out
            FROM sign_in_providers WHERE tenant = $1 FOR SHARE"#,
         tenant
     );
@@ -170,11 +179,11 @@ pub async fn set_provider(tx: &mut TenantTx, provider: &SignInProvider) -> Resul
     sqlx::query!(
         "INSERT INTO sign_in_providers
              (tenant, issuer, client_id, client_secret, group_claim, rules, session_hours, changed_at, scopes, set_by,
-              directory_claim, uses_directory_groups)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+              directory_claim, uses_directory_groups, returns_after_sign_out)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (tenant) DO UPDATE SET issuer = $2, client_id = $3, client_secret = $4, group_claim = $5, rules = $6,
              session_hours = $7, changed_at = $8, scopes = $9, set_by = $10, directory_claim = $11,
-             uses_directory_groups = $12",
+             uses_directory_groups = $12, returns_after_sign_out = $13",
         tenant,
         provider.issuer,
         provider.client_id,
@@ -186,7 +195,8 @@ pub async fn set_provider(tx: &mut TenantTx, provider: &SignInProvider) -> Resul
         provider.scopes.as_deref(),
         provider.set_by,
         provider.directory_claim,
-        provider.uses_directory_groups
+        provider.uses_directory_groups,
+        provider.returns_after_sign_out
     )
     .execute(connection)
     .await?;
@@ -220,6 +230,7 @@ mod tests {
             group_claim: "groups".to_owned(),
             directory_claim: None,
             uses_directory_groups: false,
+            returns_after_sign_out: false,
             scopes: None,
             rules: vec![
                 rule("team", &[], Some(KeyPreset::Triager)),

@@ -2,6 +2,8 @@
 
 use crate::person::{Person, put_settings, settings_for, start_world};
 use crate::provider::{CLIENT, Provider};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,17 +121,44 @@ async fn after_a_sign_out_a_page_offers_to_leave_the_provider_or_to_choose_anoth
     let mut robin = Person::new(&world, "acme");
     robin.sign_in(&provider, "robin", &["crash-team"]).await;
     let out = robin.send_form("/console/sign-out", &[]).await;
-    assert_eq!((out.status, out.location.as_str()), (StatusCode::SEE_OTHER, "/console/sso/acme/signed-out"));
+    assert_eq!(out.status, StatusCode::SEE_OTHER);
+    assert!(out.location.starts_with("/console/sso/acme/signed-out?session="), "{}", out.location);
     assert!(robin.is_signed_out().await);
     let page = robin.open_page(&out.location).await;
-    assert!(
-        page.text.contains(&format!("href=\"{}/logout?client_id=unslide\"", provider.issuer)),
-        "{}",
-        page.text
-    );
+    let link = format!("href=\"{}/logout?client_id=unslide", provider.issuer);
+    let hinted = page.text.split(&link).nth(1).unwrap();
+    let token = hinted.split("id_token_hint=").nth(1).unwrap().split('"').next().unwrap();
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&claims).unwrap()["sub"], "robin");
+    // The token is given once, and no other text brings one.
+    for path in
+        [out.location.as_str(), "/console/sso/acme/signed-out", "/console/sso/acme/signed-out?session=x"]
+    {
+        let page = robin.open_page(path).await;
+        assert!(page.text.contains(&format!("{link}\"")), "{}", page.text);
+    }
     assert!(page.text.contains("href=\"/console/sso/acme?account=other\""), "{}", page.text);
     assert_eq!(robin.begin_with(&provider, "?account=other").await["prompt"], "select_account");
     assert!(!robin.begin_sign_in(&provider).await.contains_key("prompt"));
+    // The provider leads back only if its client knows the address.
+    let mut returning = settings_for(&provider);
+    returning["return_after_sign_out"] = true.into();
+    let set = put_settings(&world, &admin, &returning).await.expect_status(200);
+    assert_eq!(set["signed_out_path"], "/console/sso/acme/signed-out");
+    let page = robin.open_page("/console/sso/acme/signed-out").await;
+    let sent = reqwest::Url::parse(
+        page.text
+            .split("href=\"")
+            .find_map(|rest| rest.starts_with(&provider.issuer).then(|| rest.split('"').next())?)
+            .unwrap()
+            .replace("&amp;", "&")
+            .replace("&#38;", "&")
+            .as_str(),
+    )
+    .unwrap();
+    let return_to = sent.query_pairs().find(|(name, _)| name == "post_logout_redirect_uri").unwrap().1;
+    assert_eq!(return_to, format!("{}/console/sso/acme/signed-out", world.url));
+    put_settings(&world, &admin, &settings_for(&provider)).await.expect_status(200);
     // A key's session ends on the sign-in page.
     let with_key = unslide_world::Browser::signed_in(&world, &admin).await;
     let out = with_key.post("/console/sign-out", String::new()).await;

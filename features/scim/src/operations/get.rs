@@ -19,13 +19,13 @@ pub struct DirectoryState {
     /// The path of the protocol, to set at the identity provider after the address of the service.
     #[schema(example = "/scim/v2")]
     pub path: String,
-    /// Number of users.
+    /// Number of users who were not deleted.
     pub users: i64,
     /// Number of users who are active.
     pub active_users: i64,
     /// Number of users without an `externalId`: they fit no person, so that nothing ends when they leave.
     pub unmatched_users: i64,
-    /// Number of groups.
+    /// Number of groups, with or without members.
     pub groups: i64,
 }
 

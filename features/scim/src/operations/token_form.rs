@@ -4,7 +4,7 @@ use crate::token::SCIM_TOKENS;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::timestamp;
-use unslide_store::Uuid;
+use unslide_store::KeyId;
 use unslide_store::keys::{KeyFilter, KeyRecord, NewKey};
 use utoipa::ToSchema;
 
@@ -31,7 +31,7 @@ impl From<NewScimToken> for NewKey {
 pub struct ScimToken {
     /// The id of the token's row.
     #[serde(skip)]
-    pub row: Uuid,
+    pub row: KeyId,
     /// Names the token in lists and logs: 8 hexadecimal digits of its SHA-256.
     #[schema(example = "5d1c02ab")]
     pub id: String,
@@ -51,7 +51,7 @@ pub struct ScimToken {
 impl From<KeyRecord> for ScimToken {
     fn from(record: KeyRecord) -> ScimToken {
         ScimToken {
-            row: record.id,
+            row: KeyId::from_uuid(record.id),
             id: record.prefix,
             name: record.name,
             created_at: record.created_at,

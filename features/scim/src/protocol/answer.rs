@@ -9,7 +9,7 @@ use unslide_api::problem::Rendered;
 
 /// The media type of the protocol (RFC 7644, 3.1).
 const SCIM_TYPE: &str = "application/scim+json";
-/// The schema of lists.
+/// The schema of pages of a list.
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
 /// The answer to a request that succeeded.

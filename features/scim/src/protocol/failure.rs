@@ -8,10 +8,10 @@ use serde_json::json;
 use unslide_api::problem::Problem;
 use unslide_store::StoreError;
 
-/// The schema of failures.
+/// The schema of answers to failed requests.
 const ERROR_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 
-/// A failed request.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum ScimFailure {
     /// The request is wrong by the rules of the protocol.
@@ -61,7 +61,7 @@ impl ScimFailure {
         ScimFailure::Refused { status: StatusCode::NOT_FOUND, kind: None, detail }
     }
 
-    /// Returns the status.
+    /// Returns the status of the answer.
     pub fn status(&self) -> StatusCode {
         match self {
             ScimFailure::Refused { status, .. } => *status,

@@ -4,7 +4,7 @@ use super::failure::ScimFailure;
 
 /// The most bytes of a filter.
 const FILTER_BYTES_LIMIT: usize = 2_048;
-/// Comparisons of one filter.
+/// The most comparisons of one filter.
 const COMPARISONS_LIMIT: usize = 5;
 
 /// A comparison: the attribute in lower case, and the value that it must have.

@@ -3,16 +3,16 @@
 use super::ScimFailure;
 use super::patch::{AttributeChange, PatchVerb, find_member};
 use super::read_text;
+use crate::ids::{ScimGroupId, ScimUserId};
 use crate::token::SCIM_PATH;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_store::Uuid;
 
-/// The schema of groups.
+/// The core schema of groups.
 pub const GROUP_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
-/// Members of one group.
+/// The most members of one group.
 pub const MEMBERS_LIMIT: usize = 20_000;
 
 /// A group as a request has it.
@@ -25,7 +25,7 @@ pub struct GroupForm {
 /// A group of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScimGroup {
-    pub id: Uuid,
+    pub id: ScimGroupId,
     pub form: GroupForm,
     pub created_at: OffsetDateTime,
     pub changed_at: OffsetDateTime,
@@ -34,10 +34,10 @@ pub struct ScimGroup {
 /// A change of the members of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    Add(BTreeSet<Uuid>),
-    Remove(BTreeSet<Uuid>),
+    Add(BTreeSet<ScimUserId>),
+    Remove(BTreeSet<ScimUserId>),
     /// These are all members from then on.
-    Set(BTreeSet<Uuid>),
+    Set(BTreeSet<ScimUserId>),
 }
 
 impl GroupForm {
@@ -56,7 +56,7 @@ impl GroupForm {
 
 impl MemberChange {
     /// Returns the members after the change.
-    pub fn apply(self, mut members: BTreeSet<Uuid>) -> BTreeSet<Uuid> {
+    pub fn apply(self, mut members: BTreeSet<ScimUserId>) -> BTreeSet<ScimUserId> {
         match self {
             MemberChange::Add(added) => {
                 members.extend(added);
@@ -113,7 +113,7 @@ fn read_member_change(change: &AttributeChange) -> Result<MemberChange, ScimFail
 }
 
 /// Reads members: a list of objects or ids, or one of them.
-fn read_members(value: &Value) -> Result<BTreeSet<Uuid>, ScimFailure> {
+fn read_members(value: &Value) -> Result<BTreeSet<ScimUserId>, ScimFailure> {
     let read = |member: &Value| {
         let id = find_member(member, "value").unwrap_or(member).as_str();
         parse_id(id.ok_or_else(|| ScimFailure::value("members: the value of a member is missing"))?)
@@ -125,15 +125,15 @@ fn read_members(value: &Value) -> Result<BTreeSet<Uuid>, ScimFailure> {
     }
 }
 
-fn parse_id(text: &str) -> Result<Uuid, ScimFailure> {
-    Uuid::parse_str(text).map_err(|_| {
+fn parse_id(text: &str) -> Result<ScimUserId, ScimFailure> {
+    text.parse().map_err(|_| {
         let shown: String = text.chars().take(100).collect();
         ScimFailure::value(format!("members: {shown:?} is not the id of a user"))
     })
 }
 
 /// Returns a group as an answer has it, with its members if they are known.
-pub fn show_group(group: &ScimGroup, members: Option<&[Uuid]>) -> Value {
+pub fn show_group(group: &ScimGroup, members: Option<&[ScimUserId]>) -> Value {
     let mut shown = json!({
         "schemas": [GROUP_SCHEMA],
         "id": group.id,
@@ -163,11 +163,11 @@ mod tests {
     const TWO: &str = "00000000-0000-7000-8000-000000000002";
     const THREE: &str = "00000000-0000-7000-8000-000000000003";
 
-    fn ids(texts: &[&str]) -> BTreeSet<Uuid> {
+    fn ids(texts: &[&str]) -> BTreeSet<ScimUserId> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn patch(operations: &Value) -> (String, BTreeSet<Uuid>) {
+    fn patch(operations: &Value) -> (String, BTreeSet<ScimUserId>) {
         let mut group = GroupForm { display_name: "team".to_owned(), external_id: None };
         let changes = read_changes(&json!({ "Operations": operations })).unwrap();
         let members = change_group(&mut group, &changes).unwrap();

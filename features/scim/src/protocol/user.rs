@@ -4,14 +4,14 @@ use super::ScimFailure;
 use super::filter::Comparison;
 use super::patch::{AttributeChange, PatchVerb, find_member};
 use super::read_text;
+use crate::ids::ScimUserId;
 use crate::token::SCIM_PATH;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_api::feature::operation::is_text;
-use unslide_store::Uuid;
 
-/// The schema of users.
+/// The core schema of users.
 pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 /// The attributes that are kept.
 const ATTRIBUTES: [&str; 6] = ["userName", "externalId", "active", "displayName", "name", "emails"];
@@ -36,7 +36,7 @@ pub struct UserForm {
 /// A user of the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScimUser {
-    pub id: Uuid,
+    pub id: ScimUserId,
     pub form: UserForm,
     pub created_at: OffsetDateTime,
     pub changed_at: OffsetDateTime,

@@ -1,6 +1,7 @@
-//! `/scim/v2/Groups`.
+//! `/scim/v2/Groups`: the groups of the tenant of a token.
 
-use super::request::{ScimRequest, parse_id};
+use super::request::ScimRequest;
+use crate::ids::{ScimGroupId, ScimUserId};
 use crate::protocol::{
     GroupForm, MEMBERS_LIMIT, MemberChange, ScimAnswer, ScimFailure, ScimGroup, change_group, read_changes,
     show_group,
@@ -9,15 +10,15 @@ use crate::store::{self, DirectoryLock};
 use axum::extract::Path;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use unslide_store::{TenantTx, Uuid, audit};
+use unslide_store::{TenantTx, audit};
 
-/// Groups of one tenant.
+/// The most groups of one tenant.
 const GROUPS_LIMIT: i64 = 1_000;
 
 /// A group with its members.
 struct GroupState {
     group: ScimGroup,
-    members: BTreeSet<Uuid>,
+    members: BTreeSet<ScimUserId>,
 }
 
 type Outcome = Result<ScimAnswer, ScimFailure>;
@@ -44,7 +45,7 @@ pub async fn list(request: ScimRequest) -> Outcome {
 
 async fn find(tx: &mut TenantTx, id: &str) -> Result<GroupState, ScimFailure> {
     let missing = || ScimFailure::not_found("group", id);
-    let id = parse_id(id).ok_or_else(missing)?;
+    let id = id.parse().map_err(|_| missing())?;
     let group = store::find_group(tx, id).await?.ok_or_else(missing)?;
     let members = store::list_members(tx, id).await?;
     Ok(GroupState { group, members })
@@ -52,18 +53,18 @@ async fn find(tx: &mut TenantTx, id: &str) -> Result<GroupState, ScimFailure> {
 
 /// Returns a group as an answer has it.
 fn show_state(state: &GroupState, request: &ScimRequest) -> Value {
-    let members: Vec<Uuid> = state.members.iter().copied().collect();
+    let members: Vec<ScimUserId> = state.members.iter().copied().collect();
     show_group(&state.group, (!request.leaves_members_out).then_some(&members))
 }
 
-/// `GET /scim/v2/Groups/{id}`.
+/// `GET /scim/v2/Groups/{id}`: one group with its members.
 pub async fn show(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let mut tx = request.begin().await?;
     let state = find(&mut tx, &id).await?;
     Ok(ScimAnswer::Found(show_state(&state, &request)))
 }
 
-/// `POST /scim/v2/Groups`.
+/// `POST /scim/v2/Groups`: a group that is new.
 pub async fn create(request: ScimRequest) -> Outcome {
     let (form, members) = GroupForm::read(&request.body)?;
     let mut tx = request.begin().await?;
@@ -91,7 +92,7 @@ pub async fn replace(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     Ok(ScimAnswer::Found(show_state(&state.await?, &request)))
 }
 
-/// `PATCH /scim/v2/Groups/{id}`.
+/// `PATCH /scim/v2/Groups/{id}`: changes of the name and of members.
 pub async fn patch(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let changes = read_changes(&request.body)?;
     change(&id, &request, |own| change_group(own, &changes)).await?;
@@ -128,19 +129,19 @@ async fn write_members(
     request: &ScimRequest,
     action: &str,
     state: GroupState,
-    wanted: BTreeSet<Uuid>,
+    wanted: BTreeSet<ScimUserId>,
     is_renamed: bool,
 ) -> Result<GroupState, ScimFailure> {
     if wanted.len() > MEMBERS_LIMIT {
         return Err(ScimFailure::too_many(format!("members: at most {MEMBERS_LIMIT} in one group")));
     }
     let GroupState { group, members: former } = state;
-    let added: Vec<Uuid> = wanted.difference(&former).copied().collect();
-    let removed: Vec<Uuid> = former.difference(&wanted).copied().collect();
+    let added: Vec<ScimUserId> = wanted.difference(&former).copied().collect();
+    let removed: Vec<ScimUserId> = former.difference(&wanted).copied().collect();
     store::change_members(tx, group.id, &added, &removed).await?;
     let detail = json!({"name": group.form.display_name, "added": added.len(), "removed": removed.len()});
     audit::append_entry(tx, &request.actor, action, &group.id.to_string(), &detail).await?;
-    let changed: Vec<Uuid> = match is_renamed {
+    let changed: Vec<ScimUserId> = match is_renamed {
         true => former.union(&wanted).copied().collect(),
         false => added.into_iter().chain(removed).collect(),
     };
@@ -149,7 +150,7 @@ async fn write_members(
     Ok(GroupState { group, members })
 }
 
-/// `DELETE /scim/v2/Groups/{id}`.
+/// `DELETE /scim/v2/Groups/{id}`: the end of a group.
 pub async fn delete(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let mut tx = request.begin().await?;
     store::lock_directory(&mut tx, DirectoryLock::Exclusive).await?;
@@ -157,14 +158,18 @@ pub async fn delete(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     store::delete_group(&mut tx, group.id).await?;
     let detail = json!({"name": group.form.display_name, "removed": members.len()});
     audit::append_entry(&mut tx, &request.actor, "scim_group.delete", &group.id.to_string(), &detail).await?;
-    let members: Vec<Uuid> = members.into_iter().collect();
+    let members: Vec<ScimUserId> = members.into_iter().collect();
     store::report_changed_users(&mut tx, &request.actor, &members, None).await?;
     tx.commit().await?;
     request.forget_keys();
     Ok(ScimAnswer::Done)
 }
 
-async fn check_name(tx: &mut TenantTx, form: &GroupForm, own: Option<Uuid>) -> Result<(), ScimFailure> {
+async fn check_name(
+    tx: &mut TenantTx,
+    form: &GroupForm,
+    own: Option<ScimGroupId>,
+) -> Result<(), ScimFailure> {
     let other = store::find_group_by_name(tx, &form.display_name).await?;
     if other.is_some_and(|other| Some(other.id) != own) {
         return Err(ScimFailure::taken("another group has this displayName"));

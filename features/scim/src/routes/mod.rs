@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::get;
 use unslide_api::feature::operation::Api;
 
-/// Returns the routes.
+/// Returns the routes of the protocol.
 pub fn routes() -> Router<Api> {
     Router::new()
         .route("/scim/v2/Users", get(users::list).post(users::create))

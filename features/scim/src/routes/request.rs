@@ -12,7 +12,7 @@ use unslide_api::feature::intake::{Caller, Chunks, Reservation, assign_caller};
 use unslide_api::feature::operation::{Api, parse_bearer};
 use unslide_api::problem::Problem;
 use unslide_model::{TenantId, json};
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::TenantTx;
 
 /// The most bytes of a body: a group of 10,000 members in Microsoft Entra's form has less.
 const BODY_BYTES_LIMIT: u64 = 2 << 20;
@@ -31,7 +31,7 @@ pub struct ScimRequest {
     pub filter: Vec<Comparison>,
     /// True if an answer has no members of groups.
     pub leaves_members_out: bool,
-    /// Null without a body.
+    /// The body as JSON; null without one.
     pub body: Value,
 }
 
@@ -126,11 +126,6 @@ impl ScimRequest {
         self.page = PageWish::read(start.as_deref(), count.as_deref())?;
         Ok(())
     }
-}
-
-/// Reads the id of a path. Returns `None` for a text that can be no id.
-pub fn parse_id(text: &str) -> Option<Uuid> {
-    Uuid::parse_str(text).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 type Outcome = Result<ScimAnswer, ScimFailure>;
 
-/// `GET /scim/v2/ServiceProviderConfig`.
+/// `GET /scim/v2/ServiceProviderConfig`: which parts of the protocol are supported.
 pub async fn show_config(_: ScimRequest) -> Outcome {
     let (yes, no) = (json!({"supported": true}), json!({"supported": false}));
     Ok(ScimAnswer::Found(json!({
@@ -28,7 +28,7 @@ pub async fn show_config(_: ScimRequest) -> Outcome {
     })))
 }
 
-/// `GET /scim/v2/ResourceTypes`.
+/// `GET /scim/v2/ResourceTypes`: users and groups, with their schemas.
 pub async fn list_resource_types(_: ScimRequest) -> Outcome {
     let describe = |name: &str, endpoint: &str, schema: &str| {
         json!({

@@ -1,13 +1,14 @@
-//! `/scim/v2/Users`.
+//! `/scim/v2/Users`: the users of the tenant of a token.
 
-use super::request::{ScimRequest, parse_id};
+use super::request::ScimRequest;
+use crate::ids::ScimUserId;
 use crate::protocol::{Comparison, ScimAnswer, ScimFailure, ScimUser, UserForm, read_changes, show_user};
 use crate::store::{self, DirectoryLock, UserKey};
 use axum::extract::Path;
 use serde_json::json;
-use unslide_store::{TenantTx, Uuid, audit};
+use unslide_store::{TenantTx, audit};
 
-/// Users of one tenant.
+/// The most users of one tenant.
 const USERS_LIMIT: i64 = 50_000;
 
 type Outcome = Result<ScimAnswer, ScimFailure>;
@@ -24,7 +25,7 @@ pub async fn list(request: ScimRequest) -> Outcome {
     let keys = request.filter.iter().filter_map(|comparison| match comparison.attribute.as_str() {
         "username" => Some(Some(UserKey::Name(&comparison.value))),
         "externalid" => Some(Some(UserKey::External(&comparison.value))),
-        "id" => Some(parse_id(&comparison.value).map(UserKey::Id)),
+        "id" => Some(comparison.value.parse().ok().map(UserKey::Id)),
         _ => None,
     });
     let key = keys.into_iter().next();
@@ -49,7 +50,7 @@ fn fulfils(user: &ScimUser, filter: &[Comparison]) -> Result<bool, ScimFailure> 
             // The look-up has compared it as the database does.
             "username" => user.form.user_name.to_lowercase() == value.to_lowercase(),
             "externalid" => user.form.external_id.as_ref() == Some(value),
-            "id" => parse_id(value) == Some(user.id),
+            "id" => value.parse().ok() == Some(user.id),
             "active" => user.form.is_active.to_string().eq_ignore_ascii_case(value),
             other => {
                 return Err(ScimFailure::filter(format!("{other}: users are not found by this attribute")));
@@ -63,20 +64,20 @@ fn fulfils(user: &ScimUser, filter: &[Comparison]) -> Result<bool, ScimFailure> 
 }
 
 async fn find(tx: &mut TenantTx, id: &str) -> Result<ScimUser, ScimFailure> {
-    let user = match parse_id(id) {
-        Some(id) => store::find_user(tx, UserKey::Id(id)).await?,
-        None => None,
+    let user = match id.parse() {
+        Ok(id) => store::find_user(tx, UserKey::Id(id)).await?,
+        Err(_) => None,
     };
     user.ok_or_else(|| ScimFailure::not_found("user", id))
 }
 
-/// `GET /scim/v2/Users/{id}`.
+/// `GET /scim/v2/Users/{id}`: one user.
 pub async fn show(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let mut tx = request.begin().await?;
     Ok(ScimAnswer::Found(show_user(&find(&mut tx, &id).await?)))
 }
 
-/// `POST /scim/v2/Users`.
+/// `POST /scim/v2/Users`: a user who is new.
 pub async fn create(request: ScimRequest) -> Outcome {
     let form = UserForm::read(&request.body, true)?;
     let mut tx = request.begin().await?;
@@ -93,12 +94,12 @@ pub async fn create(request: ScimRequest) -> Outcome {
     Ok(ScimAnswer::Created(show_user(&user)))
 }
 
-/// `PUT /scim/v2/Users/{id}`.
+/// `PUT /scim/v2/Users/{id}`: a whole user in place of the former one.
 pub async fn replace(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     change(&id, &request, |own| UserForm::read(&request.body, own.is_active)).await
 }
 
-/// `PATCH /scim/v2/Users/{id}`.
+/// `PATCH /scim/v2/Users/{id}`: changes of attributes.
 pub async fn patch(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let changes = read_changes(&request.body)?;
     change(&id, &request, |own| own.changed(&changes)).await
@@ -128,7 +129,7 @@ async fn change(
     Ok(ScimAnswer::Found(show_user(&user)))
 }
 
-/// `DELETE /scim/v2/Users/{id}`.
+/// `DELETE /scim/v2/Users/{id}`: the end of a user.
 pub async fn delete(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     let mut tx = request.begin().await?;
     store::lock_directory(&mut tx, DirectoryLock::Exclusive).await?;
@@ -141,7 +142,7 @@ pub async fn delete(Path(id): Path<String>, request: ScimRequest) -> Outcome {
     Ok(ScimAnswer::Done)
 }
 
-async fn check_names(tx: &mut TenantTx, form: &UserForm, own: Option<Uuid>) -> Result<(), ScimFailure> {
+async fn check_names(tx: &mut TenantTx, form: &UserForm, own: Option<ScimUserId>) -> Result<(), ScimFailure> {
     if store::is_taken(tx, form, own).await? {
         return Err(ScimFailure::taken("another user has this userName or externalId"));
     }

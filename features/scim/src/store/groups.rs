@@ -1,12 +1,13 @@
 //! The statements about groups and their members.
 
+use crate::ids::{ScimGroupId, ScimUserId};
 use crate::protocol::{GroupForm, ScimGroup};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 struct GroupRow {
-    id: Uuid,
+    id: ScimGroupId,
     display_name: String,
     external_id: Option<String>,
     created_at: OffsetDateTime,
@@ -20,14 +21,15 @@ impl From<GroupRow> for ScimGroup {
     }
 }
 
-/// Returns a group.
-pub async fn find_group(tx: &mut TenantTx, id: Uuid) -> Result<Option<ScimGroup>> {
+/// Returns a group without its members.
+pub async fn find_group(tx: &mut TenantTx, id: ScimGroupId) -> Result<Option<ScimGroup>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         GroupRow,
-        "SELECT id, display_name, external_id, created_at, changed_at FROM scim_groups WHERE tenant = $1 AND id = $2",
+        r#"SELECT id AS "id: ScimGroupId", display_name, external_id, created_at, changed_at
+           FROM scim_groups WHERE tenant = $1 AND id = $2"#,
         tenant,
-        id
+        id as ScimGroupId
     );
     Ok(row.fetch_optional(connection).await?.map(ScimGroup::from))
 }
@@ -37,8 +39,8 @@ pub async fn find_group_by_name(tx: &mut TenantTx, name: &str) -> Result<Option<
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         GroupRow,
-        "SELECT id, display_name, external_id, created_at, changed_at FROM scim_groups
-         WHERE tenant = $1 AND lower(display_name) = lower($2)",
+        r#"SELECT id AS "id: ScimGroupId", display_name, external_id, created_at, changed_at
+           FROM scim_groups WHERE tenant = $1 AND lower(display_name) = lower($2)"#,
         tenant,
         name
     );
@@ -50,8 +52,8 @@ pub async fn list_groups(tx: &mut TenantTx, skipped: u32, limit: u32) -> Result<
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         GroupRow,
-        "SELECT id, display_name, external_id, created_at, changed_at FROM scim_groups
-         WHERE tenant = $1 ORDER BY id OFFSET $2 LIMIT $3",
+        r#"SELECT id AS "id: ScimGroupId", display_name, external_id, created_at, changed_at
+           FROM scim_groups WHERE tenant = $1 ORDER BY id OFFSET $2 LIMIT $3"#,
         tenant,
         i64::from(skipped),
         i64::from(limit)
@@ -64,27 +66,27 @@ pub async fn list_groups(tx: &mut TenantTx, skipped: u32, limit: u32) -> Result<
 }
 
 /// Returns the members of a group.
-pub async fn list_members(tx: &mut TenantTx, group: Uuid) -> Result<BTreeSet<Uuid>> {
+pub async fn list_members(tx: &mut TenantTx, group: ScimGroupId) -> Result<BTreeSet<ScimUserId>> {
     let (connection, tenant, _) = tx.parts();
     let members = sqlx::query_scalar!(
-        "SELECT user_id FROM scim_members WHERE tenant = $1 AND group_id = $2",
+        r#"SELECT user_id AS "user_id: ScimUserId" FROM scim_members WHERE tenant = $1 AND group_id = $2"#,
         tenant,
-        group
+        group as ScimGroupId
     );
     Ok(members.fetch_all(connection).await?.into_iter().collect())
 }
 
 /// Writes a group: a new one without an id. Returns the group as stored.
-pub async fn write_group(tx: &mut TenantTx, id: Option<Uuid>, form: &GroupForm) -> Result<ScimGroup> {
+pub async fn write_group(tx: &mut TenantTx, id: Option<ScimGroupId>, form: &GroupForm) -> Result<ScimGroup> {
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query_as!(
         GroupRow,
-        "INSERT INTO scim_groups (tenant, id, display_name, external_id, created_at, changed_at)
+        r#"INSERT INTO scim_groups (tenant, id, display_name, external_id, created_at, changed_at)
          VALUES ($1, coalesce($2, unslide_uuid($5)), $3, $4, $5, $5)
          ON CONFLICT (tenant, id) DO UPDATE SET display_name = $3, external_id = $4, changed_at = $5
-         RETURNING id, display_name, external_id, created_at, changed_at",
+         RETURNING id AS "id: ScimGroupId", display_name, external_id, created_at, changed_at"#,
         tenant,
-        id,
+        id as Option<ScimGroupId>,
         form.display_name,
         form.external_id,
         now
@@ -93,13 +95,18 @@ pub async fn write_group(tx: &mut TenantTx, id: Option<Uuid>, form: &GroupForm) 
 }
 
 /// Adds and removes members. Users who were deleted, and ids of no user, become no members.
-pub async fn change_members(tx: &mut TenantTx, group: Uuid, added: &[Uuid], removed: &[Uuid]) -> Result<()> {
+pub async fn change_members(
+    tx: &mut TenantTx,
+    group: ScimGroupId,
+    added: &[ScimUserId],
+    removed: &[ScimUserId],
+) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "DELETE FROM scim_members WHERE tenant = $1 AND group_id = $2 AND user_id = ANY ($3)",
         tenant,
-        group,
-        removed
+        group as ScimGroupId,
+        removed as &[ScimUserId]
     )
     .execute(&mut *connection)
     .await?;
@@ -108,8 +115,8 @@ pub async fn change_members(tx: &mut TenantTx, group: Uuid, added: &[Uuid], remo
          SELECT $1, $2, u.id FROM scim_users u WHERE u.tenant = $1 AND u.id = ANY ($3) AND u.deleted_at IS NULL
          ON CONFLICT DO NOTHING",
         tenant,
-        group,
-        added
+        group as ScimGroupId,
+        added as &[ScimUserId]
     )
     .execute(connection)
     .await?;
@@ -117,8 +124,9 @@ pub async fn change_members(tx: &mut TenantTx, group: Uuid, added: &[Uuid], remo
 }
 
 /// Deletes a group. Returns false if there is no such group.
-pub async fn delete_group(tx: &mut TenantTx, id: Uuid) -> Result<bool> {
+pub async fn delete_group(tx: &mut TenantTx, id: ScimGroupId) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
-    let done = sqlx::query!("DELETE FROM scim_groups WHERE tenant = $1 AND id = $2", tenant, id);
+    let done =
+        sqlx::query!("DELETE FROM scim_groups WHERE tenant = $1 AND id = $2", tenant, id as ScimGroupId);
     Ok(done.execute(connection).await?.rows_affected() > 0)
 }

@@ -8,11 +8,12 @@ pub use groups::{
 };
 pub use users::{UserKey, count_users, delete_user, find_user, is_taken, list_users, write_user};
 
+use crate::ids::ScimUserId;
 use sqlx::types::Json;
 use time::Duration;
 use unslide_store::directory::{DirectoryChange, DirectoryEntry};
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Result, StoreEvent, StoreHook, TenantTx, Uuid, report_directory_change};
+use unslide_store::{Result, StoreEvent, StoreHook, TenantTx, report_directory_change};
 
 /// How long a deleted user keeps the person from signing in.
 const DELETED_KEPT_FOR: Duration = Duration::days(400);
@@ -40,9 +41,9 @@ async fn answer_event(event: &mut StoreEvent<'_>) -> Result<()> {
 /// changes, so that the change ends its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryLock {
-    /// For changes.
+    /// No sign-in reads an entry.
     Exclusive,
-    /// For sign-ins.
+    /// No entry changes.
     Shared,
 }
 
@@ -74,7 +75,8 @@ pub async fn lock_directory(tx: &mut TenantTx, lock: DirectoryLock) -> Result<()
 async fn find_entry(tx: &mut TenantTx, external_id: &str) -> Result<Option<DirectoryEntry>> {
     let (connection, tenant, _) = tx.parts();
     let id = sqlx::query_scalar!(
-        "SELECT id FROM scim_users WHERE tenant = $1 AND external_id = $2 ORDER BY deleted_at DESC NULLS FIRST LIMIT 1",
+        r#"SELECT id AS "id: ScimUserId" FROM scim_users
+           WHERE tenant = $1 AND external_id = $2 ORDER BY deleted_at DESC NULLS FIRST LIMIT 1"#,
         tenant,
         external_id
     );
@@ -83,7 +85,7 @@ async fn find_entry(tx: &mut TenantTx, external_id: &str) -> Result<Option<Direc
 }
 
 /// Returns the entries of users, as far as they have the provider's id of a person.
-async fn list_entries(tx: &mut TenantTx, users: &[Uuid]) -> Result<Vec<DirectoryEntry>> {
+async fn list_entries(tx: &mut TenantTx, users: &[ScimUserId]) -> Result<Vec<DirectoryEntry>> {
     let (connection, tenant, _) = tx.parts();
     let entries = sqlx::query_as!(
         DirectoryEntry,
@@ -93,7 +95,7 @@ async fn list_entries(tx: &mut TenantTx, users: &[Uuid]) -> Result<Vec<Directory
                         WHERE m.tenant = $1 AND m.user_id = u.id) AS "groups!"
            FROM scim_users u WHERE u.tenant = $1 AND u.id = ANY ($2) AND u.external_id IS NOT NULL"#,
         tenant,
-        users
+        users as &[ScimUserId]
     );
     Ok(entries.fetch_all(connection).await?)
 }
@@ -102,7 +104,7 @@ async fn list_entries(tx: &mut TenantTx, users: &[Uuid]) -> Result<Vec<Directory
 pub async fn report_changed_users(
     tx: &mut TenantTx,
     actor: &str,
-    users: &[Uuid],
+    users: &[ScimUserId],
     left: Option<&str>,
 ) -> Result<()> {
     let mut entries = list_entries(tx, users).await?;
@@ -110,7 +112,7 @@ pub async fn report_changed_users(
     report_directory_change(tx, DirectoryChange { actor, entries: &entries }).await
 }
 
-/// Numbers of a directory.
+/// The numbers of users and groups of one directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryCounts {
     pub users: i64,
@@ -119,7 +121,7 @@ pub struct DirectoryCounts {
     pub groups: i64,
 }
 
-/// Counts users and groups.
+/// Counts the users and the groups of the transaction's tenant.
 pub async fn count_directory(tx: &mut TenantTx) -> Result<DirectoryCounts> {
     let (connection, tenant, _) = tx.parts();
     let counts = sqlx::query_as!(

@@ -1,12 +1,13 @@
-//! The statements about users.
+//! The statements about users of a directory.
 
 use super::AttributesColumn;
+use crate::ids::ScimUserId;
 use crate::protocol::{ScimUser, UserForm};
 use time::OffsetDateTime;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 struct UserRow {
-    id: Uuid,
+    id: ScimUserId,
     user_name: String,
     external_id: Option<String>,
     is_active: bool,
@@ -23,10 +24,10 @@ impl From<UserRow> for ScimUser {
     }
 }
 
-/// What finds one user.
+/// A key that finds at most one user.
 #[derive(Clone, Copy, Debug)]
 pub enum UserKey<'k> {
-    Id(Uuid),
+    Id(ScimUserId),
     /// The name in any case.
     Name(&'k str),
     External(&'k str),
@@ -39,10 +40,10 @@ pub async fn find_user(tx: &mut TenantTx, key: UserKey<'_>) -> Result<Option<Sci
         UserKey::Id(id) => {
             sqlx::query_as!(
                 UserRow,
-                r#"SELECT id, user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
+                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
                    FROM scim_users WHERE tenant = $1 AND id = $2 AND deleted_at IS NULL"#,
                 tenant,
-                id
+                id as ScimUserId
             )
             .fetch_optional(connection)
             .await?
@@ -50,7 +51,7 @@ pub async fn find_user(tx: &mut TenantTx, key: UserKey<'_>) -> Result<Option<Sci
         UserKey::Name(name) => {
             sqlx::query_as!(
                 UserRow,
-                r#"SELECT id, user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
+                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
                    FROM scim_users WHERE tenant = $1 AND lower(user_name) = lower($2) AND deleted_at IS NULL"#,
                 tenant,
                 name
@@ -61,7 +62,7 @@ pub async fn find_user(tx: &mut TenantTx, key: UserKey<'_>) -> Result<Option<Sci
         UserKey::External(id) => {
             sqlx::query_as!(
                 UserRow,
-                r#"SELECT id, user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
+                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
                    FROM scim_users WHERE tenant = $1 AND external_id = $2 AND deleted_at IS NULL"#,
                 tenant,
                 id
@@ -78,7 +79,7 @@ pub async fn list_users(tx: &mut TenantTx, skipped: u32, limit: u32) -> Result<V
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         UserRow,
-        r#"SELECT id, user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
+        r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
            FROM scim_users WHERE tenant = $1 AND deleted_at IS NULL ORDER BY id OFFSET $2 LIMIT $3"#,
         tenant,
         i64::from(skipped),
@@ -98,7 +99,7 @@ pub async fn count_users(tx: &mut TenantTx) -> Result<i64> {
 }
 
 /// Returns true if another user than `own` has the name or the provider's id of a user.
-pub async fn is_taken(tx: &mut TenantTx, form: &UserForm, own: Option<Uuid>) -> Result<bool> {
+pub async fn is_taken(tx: &mut TenantTx, form: &UserForm, own: Option<ScimUserId>) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let is_taken = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM scim_users
@@ -109,13 +110,13 @@ pub async fn is_taken(tx: &mut TenantTx, form: &UserForm, own: Option<Uuid>) -> 
         tenant,
         form.user_name,
         form.external_id.as_deref(),
-        own
+        own as Option<ScimUserId>
     );
     Ok(is_taken.fetch_one(connection).await?)
 }
 
 /// Writes a user: a new one without an id. Returns the user as stored.
-pub async fn write_user(tx: &mut TenantTx, id: Option<Uuid>, form: &UserForm) -> Result<ScimUser> {
+pub async fn write_user(tx: &mut TenantTx, id: Option<ScimUserId>, form: &UserForm) -> Result<ScimUser> {
     let (connection, tenant, now) = tx.parts();
     let attributes = serde_json::Value::Object(form.attributes.clone());
     let row = sqlx::query_as!(
@@ -124,9 +125,9 @@ pub async fn write_user(tx: &mut TenantTx, id: Option<Uuid>, form: &UserForm) ->
            VALUES ($1, coalesce($2, unslide_uuid($7)), $3, $4, $5, $6, $7, $7)
            ON CONFLICT (tenant, id) DO UPDATE
                SET user_name = $3, external_id = $4, is_active = $5, attributes = $6, changed_at = $7
-           RETURNING id, user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at"#,
+           RETURNING id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at"#,
         tenant,
-        id,
+        id as Option<ScimUserId>,
         form.user_name,
         form.external_id,
         form.is_active,
@@ -137,14 +138,14 @@ pub async fn write_user(tx: &mut TenantTx, id: Option<Uuid>, form: &UserForm) ->
 }
 
 /// Deletes a user, who leaves all groups. The row stays without the name, so that the person cannot sign in.
-pub async fn delete_user(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+pub async fn delete_user(tx: &mut TenantTx, id: ScimUserId) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "WITH left_groups AS (DELETE FROM scim_members WHERE tenant = $1 AND user_id = $2)
          UPDATE scim_users SET user_name = '', attributes = '{}', is_active = false, changed_at = $3, deleted_at = $3
          WHERE tenant = $1 AND id = $2 AND deleted_at IS NULL",
         tenant,
-        id,
+        id as ScimUserId,
         now
     )
     .execute(connection)

@@ -64,6 +64,7 @@ async fn add_entries(world: &World, key: &str, cases: &BTreeMap<&'static str, Ca
     let public = json!({"name": "bank", "apps": ["com.example.bank"]});
     world.post_json("/v1/public-keys", key, &public).await.expect_status(201);
     world.post_json("/v1/names-keys", key, &json!({"name": "bank"})).await.expect_status(201);
+    world.post_json("/v1/scim-tokens", key, &json!({"name": "Entra"})).await.expect_status(201);
     add_person(world, "kim").await;
     // A day of the past: what the api itself uses is recorded for today.
     let uses = "INSERT INTO resource_uses (tenant, day, cpu_micros, kafka_bytes, object_requests, object_bytes, stored)

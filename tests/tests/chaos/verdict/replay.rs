@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 62] = [
+const APART: [&str; 63] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -37,6 +37,7 @@ const APART: [&str; 62] = [
     "people",
     "sign_in_providers",
     "sign_in_failures",
+    "sign_out_hints",
     "sign_out_notices",
     "scim_users",
     "scim_groups",
