@@ -5,6 +5,7 @@ page of the person, and what it has done. It ends with 1 if an answer is wrong.
 """
 
 import asyncio
+import logging
 import sys
 from urllib.parse import parse_qs, urlsplit
 
@@ -110,6 +111,8 @@ async def main(url):
                 break
         await asyncio.sleep(0.2)
     person.button = "Deny"
+    # The client logs the refusal that is checked here.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     try:
         await use_tools(url, auth)
         raise AssertionError("the access goes on")
