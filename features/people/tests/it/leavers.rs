@@ -197,6 +197,22 @@ async fn a_person_who_is_deleted_or_inactive_before_the_first_sign_in_is_refused
 }
 
 #[tokio::test]
+async fn okta_deactivates_with_a_whole_user_without_the_id() {
+    let office = Office::open(json!({})).await;
+    let user = office.add_user("robin").await;
+    let (mut robin, _) = office.sign_in("robin", &["crash-team"]).await;
+    let whole = |is_active: bool| json!({"userName": "robin@example.com", "active": is_active, "groups": []});
+    office.send(Method::PUT, &user, &whole(true)).await;
+    assert!(!robin.is_signed_out().await, "a change of other attributes ends nothing");
+    office.send(Method::PUT, &user, &whole(false)).await;
+    assert!(robin.is_signed_out().await);
+    assert_eq!(office.sign_in("robin", &["crash-team"]).await.1.status, StatusCode::FORBIDDEN);
+    office.send(Method::PUT, &user, &whole(true)).await;
+    assert_eq!(office.sign_in("robin", &["crash-team"]).await.1.status, StatusCode::OK);
+    office.world.stop().await;
+}
+
+#[tokio::test]
 async fn others_stay_when_the_person_leaves_who_set_the_provider() {
     let office = Office::open(json!({})).await;
     let user = office.add_user("robin").await;

@@ -43,15 +43,16 @@ pub struct ScimUser {
 }
 
 impl UserForm {
-    /// Reads a user. `was_active` counts if the request does not say whether the user is active.
+    /// Reads a user. What a request in place of a `former` user does not say stays: whether the user is active, and the provider's
+    /// id, which Okta leaves out of a PUT.
     ///
     /// # Errors
     /// `invalidValue` for an attribute that cannot be kept.
-    pub fn read(body: &Value, was_active: bool) -> Result<UserForm, ScimFailure> {
+    pub fn read(body: &Value, former: Option<&UserForm>) -> Result<UserForm, ScimFailure> {
         let name = read_text(find_member(body, "userName"), "userName")?;
         let user_name = name.ok_or_else(|| ScimFailure::value("userName: the attribute is missing"))?;
         let is_active = match find_member(body, "active") {
-            None | Some(Value::Null) => was_active,
+            None | Some(Value::Null) => former.is_none_or(|former| former.is_active),
             Some(value) => read_active(value)?,
         };
         let mut attributes = Map::new();
@@ -69,7 +70,10 @@ impl UserForm {
         if !emails.is_empty() {
             attributes.insert("emails".to_owned(), emails.into());
         }
-        let external_id = read_text(find_member(body, "externalId"), "externalId")?;
+        let external_id = match find_member(body, "externalId") {
+            None => former.and_then(|former| former.external_id.clone()),
+            sent => read_text(sent, "externalId")?,
+        };
         Ok(UserForm { user_name, external_id, is_active, attributes })
     }
 
@@ -79,11 +83,9 @@ impl UserForm {
     /// As [`read`](UserForm::read).
     pub fn changed(&self, changes: &[AttributeChange]) -> Result<UserForm, ScimFailure> {
         let mut document = self.attributes.clone();
+        document.insert("externalId".to_owned(), self.external_id.clone().into());
         document.insert("userName".to_owned(), self.user_name.clone().into());
         document.insert("active".to_owned(), self.is_active.into());
-        if let Some(id) = &self.external_id {
-            document.insert("externalId".to_owned(), id.clone().into());
-        }
         for change in changes {
             let known = ATTRIBUTES.iter().find(|known| known.eq_ignore_ascii_case(&change.path.attribute));
             // A user is active or not.
@@ -92,7 +94,7 @@ impl UserForm {
                 apply_change(&mut document, known, change);
             }
         }
-        UserForm::read(&document.into(), self.is_active)
+        UserForm::read(&document.into(), None)
     }
 }
 
@@ -225,7 +227,7 @@ mod tests {
         let sent = json!({"schemas": [USER_SCHEMA], "userName": "robin@example.com", "externalId": "00u1",
             "name": {"givenName": "Robin", "familyName": "Ito"}, "displayName": "Robin Ito", "password": "s3cret",
             "emails": [{"primary": true, "value": "robin@example.com", "type": "work", "display": 7}], "groups": []});
-        UserForm::read(&sent, true).unwrap()
+        UserForm::read(&sent, None).unwrap()
     }
 
     fn patch(operations: &Value) -> Result<UserForm, ScimFailure> {
@@ -248,7 +250,7 @@ mod tests {
             json!({"userName": "a", "active": []}),
             json!({"userName": "a", "externalId": "a".repeat(256)}),
         ] {
-            assert!(UserForm::read(&wrong, true).is_err(), "{wrong}");
+            assert!(UserForm::read(&wrong, None).is_err(), "{wrong}");
         }
     }
 
@@ -268,7 +270,11 @@ mod tests {
             assert!(patch(&json!([operation])).is_err(), "{value}");
         }
         // A whole user without the attribute stays as they were.
-        assert!(!UserForm::read(&json!({"userName": "a"}), false).unwrap().is_active);
+        let former = UserForm { is_active: false, ..robin() };
+        let whole = UserForm::read(&json!({"userName": "a"}), Some(&former)).unwrap();
+        assert!(!whole.is_active && whole.external_id == former.external_id);
+        let cleared = UserForm::read(&json!({"userName": "a", "externalId": null}), Some(&former)).unwrap();
+        assert_eq!(cleared.external_id, None);
         let removed =
             json!([{"op": "replace", "path": "active", "value": false}, {"op": "remove", "path": "active"}]);
         assert!(!patch(&removed).unwrap().is_active);

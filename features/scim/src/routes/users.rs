@@ -79,7 +79,7 @@ pub async fn show(Path(id): Path<String>, request: ScimRequest) -> Outcome {
 
 /// `POST /scim/v2/Users`: a user who is new.
 pub async fn create(request: ScimRequest) -> Outcome {
-    let form = UserForm::read(&request.body, true)?;
+    let form = UserForm::read(&request.body, None)?;
     let mut tx = request.begin().await?;
     store::lock_directory(&mut tx, DirectoryLock::Exclusive).await?;
     check_names(&mut tx, &form, None).await?;
@@ -96,7 +96,7 @@ pub async fn create(request: ScimRequest) -> Outcome {
 
 /// `PUT /scim/v2/Users/{id}`: a whole user in place of the former one.
 pub async fn replace(Path(id): Path<String>, request: ScimRequest) -> Outcome {
-    change(&id, &request, |own| UserForm::read(&request.body, own.is_active)).await
+    change(&id, &request, |own| UserForm::read(&request.body, Some(own))).await
 }
 
 /// `PATCH /scim/v2/Users/{id}`: changes of attributes.

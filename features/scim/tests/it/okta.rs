@@ -43,6 +43,13 @@ async fn okta_assigns_changes_deactivates_and_reactivates_a_user() {
     whole["displayName"] = json!("R. Ito");
     let changed = directory.send(Method::PUT, &path, &whole).await.expect_status(200);
     assert_eq!((&changed["active"], &changed["displayName"]), (&json!(false), &json!("R. Ito")));
+    // As Okta documents it: without the provider's id, and with an empty part of the name.
+    let documented = json!({"schemas": [USER_SCHEMA], "id": id, "userName": "robin@example.com",
+        "name": {"givenName": "Robin", "middleName": "", "familyName": "Ito"},
+        "emails": [{"primary": true, "value": "robin@example.com", "type": "work", "display": "robin@example.com"}],
+        "active": false, "groups": [], "meta": {"resourceType": "User"}});
+    let changed = directory.send(Method::PUT, &path, &documented).await.expect_status(200);
+    assert_eq!((&changed["externalId"], &changed["active"]), (&new["externalId"], &json!(false)));
     // One of the catalogue sends a value without a path.
     for active in [true, false] {
         let operations = json!([{"op": "replace", "value": {"active": active}}]);
@@ -53,7 +60,7 @@ async fn okta_assigns_changes_deactivates_and_reactivates_a_user() {
     let log = directory.world.get("/v1/audit-log", &directory.admin).await.expect_status(200);
     let entries = log["items"].as_array().unwrap();
     let of = |action: &str| entries.iter().filter(|entry| entry["action"] == action).count();
-    assert_eq!((of("scim_user.create"), of("scim_user.change"), of("scim_token.create")), (1, 4, 1));
+    assert_eq!((of("scim_user.create"), of("scim_user.change"), of("scim_token.create")), (1, 5, 1));
     assert!(!log.to_string().contains("robin@example.com"), "the log names no person");
     directory.world.stop().await;
 }
