@@ -11,9 +11,9 @@ use http::HeaderMap;
 use serde_json::json;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{Path, Problem, ReportsRead};
+use unslide_api::feature::operation::{Path, Problem, ReportsRead, parse_parameter};
 use unslide_site::{Shell, SignedIn, Template, escaping, filters, render_html};
-use unslide_store::{KeyId, Uuid, audit};
+use unslide_store::{KeyId, audit};
 
 #[derive(Template)]
 #[template(path = "mcp/assistants.html", askama = escaping)]
@@ -48,9 +48,10 @@ pub async fn show_assistants(
 pub async fn end_assistant(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<ReportsRead>,
-    Path(id): Path<Uuid>,
+    Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let (id, key_id) = (McpGrantId::from_uuid(id), KeyId::from_uuid(signed.access.principal.key_id));
+    let id = parse_parameter("id", &id).map(McpGrantId::from_uuid)?;
+    let key_id = KeyId::from_uuid(signed.access.principal.key_id);
     let mut tx = storage.tenant(signed.access.tenant()).await?;
     if let Some(client) = store::end_grant(&mut tx, id, key_id).await? {
         let detail = json!({"client": client});

@@ -345,6 +345,11 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_audit_receivers_oldest", "the api measures the age of unsent entries: one time"),
     ("unslide_held_regressions_due", "the api judges the resolved groups of all tenants: slugs only"),
     ("unslide_number_audit_entry", "the trigger numbers entries, which the service cannot change"),
+    ("unslide_mcp_principal", "the api looks a token up by its hash: its owner only"),
+    (
+        "unslide_signs_people_in",
+        "the api offers a sign-in to assistants if a tenant has a provider: yes or no only",
+    ),
     ("unslide_slack_due", "the api posts the groups of all tenants to Slack: slugs only"),
     ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
