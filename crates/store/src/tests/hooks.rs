@@ -58,6 +58,8 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
         StoreEvent::GroupsChanged(..)
         | StoreEvent::GroupsContradicted(..)
         | StoreEvent::ReleasesAsked(..)
+        | StoreEvent::DirectoryAsked(..)
+        | StoreEvent::DirectoryChanged(..)
         | StoreEvent::GroupsDeleted(..)
         | StoreEvent::GroupsMerged(..)
         | StoreEvent::SessionsEnded(..)
