@@ -47,6 +47,8 @@ const KEPT: &[(&str, &str)] = &[
     ("memory_exceptions.session_day", "the day of the session that it is joined with"),
     ("metric_payloads.device", "a model of devices"),
     ("sessions.device", "a model of devices"),
+    ("scim_members.user_id", "who works with the service"),
+    ("scim_users.user_name", "who works with the service, until the identity provider deletes them"),
     ("console_sessions.provider_session", "who works with the service, while signed in"),
     ("slack_actions.slack_user", "who works with the service, for seven days"),
     ("slack_actions.user_name", "who works with the service, for seven days"),

@@ -7,8 +7,8 @@ use unslide_store::groups::{Contradiction, GroupEvent};
 use unslide_store::sessions::{AppPeriod, count_sessions};
 use unslide_store::{GroupId, Result, TenantTx};
 
-/// The days in which an app has sent a session, if it sends some.
-const SESSION_DAYS: Duration = Duration::days(28);
+/// The time in which an app has sent a session, if it sends some.
+const USE_PERIOD: Duration = Duration::days(28);
 
 /// Keeps groups resolved whose verdict decides.
 pub async fn keep_resolved(
@@ -22,7 +22,7 @@ pub async fn keep_resolved(
     let apps: BTreeSet<&str> = found.iter().map(|one| &*one.app).collect();
     let today = tx.now().date();
     for app in apps {
-        let period = AppPeriod { app, first: today - SESSION_DAYS, last: today };
+        let period = AppPeriod { app, first: today - USE_PERIOD, last: today };
         if count_sessions(tx, period).await?.is_none_or(|counted| counted.sessions == 0) {
             continue;
         }

@@ -138,6 +138,13 @@ const TABLES_OF_FEATURES: &str =
      SELECT 'acme', md5('grant')::uuid, id, sha256('c'), 'c', 'localhost', sha256('r'), '{}', false, now(), sha256('o'),
             sha256('v'), now(), now()
      FROM keys WHERE tenant = 'acme' LIMIT 1;
+     INSERT INTO scim_users (tenant, id, user_name, is_active, attributes, created_at, changed_at)
+     VALUES ('acme', md5('user')::uuid, 'robin', true, '{}', now(), now());
+     INSERT INTO scim_groups (tenant, id, display_name, created_at, changed_at)
+     VALUES ('acme', md5('group')::uuid, 'crew', now(), now());
+     INSERT INTO scim_members (tenant, group_id, user_id) VALUES ('acme', md5('group')::uuid, md5('user')::uuid);
+     INSERT INTO sign_out_notices (tenant, notice_hash, received_at) VALUES ('acme', sha256('n'), now());
+     INSERT INTO sign_out_hints (tenant, hint_hash, id_token, ends_at) VALUES ('acme', sha256('h'), 'token', now());
      INSERT INTO tickets (tenant, group_id, tracker, marker, state, asked_by, created_at)
      VALUES ('acme', md5('group')::uuid, 'main', md5('marker')::uuid, 'open', 'key', now());
      INSERT INTO ticket_requests (tenant, group_id, action, tracker, asked_at, due_at)
