@@ -56,7 +56,7 @@ pub const FEATURES: &[Feature] = &[
     unslide_owners::FEATURE,
     // Routes of other products' upload clients. They lock rows of their own only, and the tenant's symbols as every upload.
     unslide_uploaders::FEATURE,
-    // Whether bugs are fixed and releases are good. It has no hook.
+    // Whether bugs are fixed and releases are good. It locks rows of its own only, of groups that are locked before.
     unslide_verdicts::FEATURE,
     // Tools for assistants. It locks rows of its own only: the access of assistants after the sessions that it ends with.
     unslide_mcp::FEATURE,

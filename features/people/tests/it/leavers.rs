@@ -29,7 +29,7 @@ impl Office {
             unslide_scim::feature(),
             unslide_people::feature(people),
             unslide_chat::feature(chat),
-            unslide_mcp::feature(),
+            unslide_mcp::feature(unslide_mcp::Config::default()),
         ];
         let world = Box::pin(World::start(unslide_feature::for_api(&features), |_| {})).await;
         let admin = world.create_master_key("acme").await;

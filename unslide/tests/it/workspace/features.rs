@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 75] = [
+const WORDS: [(&str, &str); 74] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -68,7 +68,6 @@ const WORDS: [(&str, &str); 75] = [
     ("chat", "slack_threads"),
     ("tickets", "unslide_tickets"),
     ("tickets", "ticket_requests"),
-    ("verdicts", "unslide_verdicts"),
     ("verdicts", "held_regressions"),
     ("verdicts", "regression_rules"),
     ("uploaders", "unslide_uploaders"),
