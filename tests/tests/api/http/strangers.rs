@@ -4,7 +4,9 @@
 use crate::cases::{cases, document, operations};
 use crate::reports::A;
 use crate::world::{World, report_json};
+use reqwest::StatusCode;
 use serde_json::json;
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -58,6 +60,18 @@ async fn begin_request(world: &World, (method, path): (&str, &str), address: usi
     client
 }
 
+/// Returns true if a request is taken. One that has just come may hold its place until its head is read: far shorter than a body that
+/// does not come is waited for.
+async fn is_taken(world: &World, key: &str) -> bool {
+    for _ in 0..40 {
+        if world.get("/v1/symbols", key).await.status == StatusCode::OK {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    false
+}
+
 #[tokio::test]
 async fn bodies_without_a_key_that_do_not_come_hold_no_request_of_any_operation() {
     let world = start(2, 50).await;
@@ -72,7 +86,7 @@ async fn bodies_without_a_key_that_do_not_come_hold_no_request_of_any_operation(
             held.push(begin_request(&world, route, number).await);
             world.wait_for_metric(REQUESTS, 0.0).await;
         }
-        world.get("/v1/symbols", &key).await.expect_status(200);
+        assert!(is_taken(&world, &key).await, "{route:?}");
     }
     world.stop().await;
 }
@@ -88,7 +102,7 @@ async fn forms_that_do_not_come_are_bounded_by_address_and_hold_up_nobody() {
             world.wait_for_metric(REQUESTS, 0.0).await;
         }
         world.wait_for_metric(REFUSED_KEYLESS, (address + 1) as f64).await;
-        world.get("/v1/symbols", &key).await.expect_status(200);
+        assert!(is_taken(&world, &key).await, "{address}");
         world.get("/v1/tenants", &key).await.expect_status(200);
         world.get("/console/sign-in", "").await;
     }
