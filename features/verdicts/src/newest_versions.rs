@@ -1,10 +1,8 @@
 //! The newest versions of an app that are in use, for rules that watch releases.
 
-use crate::release::{ReleaseCheckState, check_release};
-use std::cmp::Ordering;
+use crate::release::{ReleaseCheckState, check_with_sessions, list_compared_sessions};
 use time::Duration;
-use unslide_model::is_newer;
-use unslide_store::sessions::{VersionPeriod, list_days};
+use unslide_model::compare_versions;
 use unslide_store::{BadRelease, Result, TenantTx};
 
 /// The days in which a version is in use that has a session.
@@ -15,11 +13,11 @@ const CHECKED_VERSIONS: usize = 3;
 /// Adds those of the newest versions of an app that are bad.
 pub async fn find_bad_releases(tx: &mut TenantTx, app: &str, bad: &mut Vec<BadRelease>) -> Result<()> {
     let today = tx.now().date();
-    let period = VersionPeriod { app, versions: None, first: today.saturating_sub(USED_DAYS), last: today };
-    let sessions = list_days(tx, period).await?;
-    let used = sessions.into_iter().filter(|row| row.sessions > 0 && !row.version.is_empty());
-    for version in list_newest(used.map(|row| row.version).collect()) {
-        let check = check_release(tx, app, &version, None, today).await?;
+    let sessions = list_compared_sessions(tx, app, today).await?;
+    let first = today.saturating_sub(USED_DAYS);
+    let used = sessions.iter().filter(|row| row.day >= first && row.sessions > 0 && !row.version.is_empty());
+    for version in list_newest(used.map(|row| row.version.clone()).collect()) {
+        let check = check_with_sessions(tx, app, &version, None, today, &sessions).await?;
         if let (ReleaseCheckState::Bad, Some(against)) = (check.verdict, check.against) {
             let reason = check.reasons.into_iter().nth(1).unwrap_or_default();
             bad.push(BadRelease { version, against, reason });
@@ -30,13 +28,8 @@ pub async fn find_bad_releases(tx: &mut TenantTx, app: &str, bad: &mut Vec<BadRe
 
 /// Returns the newest of these versions, the newest first.
 fn list_newest(mut versions: Vec<String>) -> Vec<String> {
-    versions.sort_unstable();
+    versions.sort_unstable_by(|a, b| compare_versions(b, a));
     versions.dedup();
-    versions.sort_by(|a, b| match (is_newer(b, a), is_newer(a, b)) {
-        (true, _) => Ordering::Greater,
-        (_, true) => Ordering::Less,
-        _ => Ordering::Equal,
-    });
     versions.truncate(CHECKED_VERSIONS);
     versions
 }

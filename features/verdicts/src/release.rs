@@ -107,12 +107,34 @@ pub async fn check_release(
     against: Option<&str>,
     today: Date,
 ) -> Result<ReleaseCheck> {
+    let sessions = list_compared_sessions(tx, app, today).await?;
+    check_with_sessions(tx, app, version, against, today, &sessions).await
+}
+
+/// Lists the sessions of an app that its versions are compared by.
+pub async fn list_compared_sessions(
+    tx: &mut TenantTx,
+    app: &str,
+    today: Date,
+) -> Result<Vec<SessionDayCounts>> {
     let first = today.saturating_sub(COMPARED_DAYS);
-    let sessions = list_days(tx, VersionPeriod { app, versions: None, first, last: today }).await?;
-    let own_days: BTreeSet<Date> = list_used_days(&sessions, version).collect();
+    list_days(tx, VersionPeriod { app, versions: None, first, last: today }).await
+}
+
+/// Checks a version as [`check_release`] does, with the sessions of its app.
+pub async fn check_with_sessions(
+    tx: &mut TenantTx,
+    app: &str,
+    version: &str,
+    against: Option<&str>,
+    today: Date,
+    sessions: &[SessionDayCounts],
+) -> Result<ReleaseCheck> {
+    let first = today.saturating_sub(COMPARED_DAYS);
+    let own_days: BTreeSet<Date> = list_used_days(sessions, version).collect();
     let against = match against {
         Some(against) => Some(against.to_owned()),
-        None => find_version_before(&sessions, version, &own_days),
+        None => find_version_before(sessions, version, &own_days),
     };
     let compared: Vec<String> = [Some(version.to_owned()), against.clone()].into_iter().flatten().collect();
     // All is read in any case: an app without data costs as many statements as others.
@@ -121,17 +143,11 @@ pub async fn check_release(
     let values = list_values(tx, period, &VALUE_NAMES).await?;
     let new_crashes = list_new_crash_days(tx, app, &compared, first).await?;
     let other = against.as_deref().unwrap_or_default();
-    let days = MeasuredDays {
-        version,
-        against: other,
-        sessions: &sessions,
-        values: &values,
-        new_crashes: &new_crashes,
-    };
+    let days = MeasuredDays { version, against: other, sessions, values: &values, new_crashes: &new_crashes };
     let measured = if against.is_some() { collect_measures(&days) } else { Vec::new() };
     let common = against
         .as_deref()
-        .map_or(0, |against| list_used_days(&sessions, against).filter(|day| own_days.contains(day)).count());
+        .map_or(0, |against| list_used_days(sessions, against).filter(|day| own_days.contains(day)).count());
     let hint = match against {
         _ if sessions.is_empty() => Some(NO_SESSIONS),
         _ if own_days.is_empty() => Some(NO_OWN_SESSIONS),

@@ -27,7 +27,7 @@ const UNNAMED_CLIENT: &str = "an assistant without a name";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpClient {
     pub id: String,
-    /// How it calls itself.
+    /// The name that it gives itself, for people.
     pub name: String,
     /// The host of the document that describes it, if one does.
     pub document_host: Option<String>,

@@ -37,7 +37,7 @@ pub struct ClientDocuments {
     reads: Semaphore,
 }
 
-/// What a document says of its client.
+/// The facts of a client in its document.
 #[derive(Deserialize)]
 struct ClientDocument {
     client_id: String,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use unslide_api::feature::Storage;
 use unslide_site::read_form_bytes;
 
-/// What a client says of itself. Members that are not here mean nothing to this service.
+/// The facts of a client in its registration. Members that are not here mean nothing to this service.
 #[derive(Deserialize)]
 struct NewClient {
     redirect_uris: Vec<String>,

@@ -50,7 +50,7 @@ impl ServiceUrl {
         format!("{}{path}", self.0)
     }
 
-    /// Reads the address of a resource of this service. Letters of the scheme and the host may be large or small.
+    /// Reads the address of a resource of this service. The scheme and the host are read in any case.
     pub fn parse_resource(&self, text: &str) -> Option<McpResource> {
         let (own, asked) = (Url::parse(&self.0).ok()?, Url::parse(text).ok()?);
         let path = asked.as_str().trim_end_matches('/').strip_prefix(own.as_str().trim_end_matches('/'))?;

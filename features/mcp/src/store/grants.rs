@@ -178,7 +178,7 @@ pub(super) async fn end_grants_of_keys(tx: &mut TenantTx, keys: &[KeyId]) -> Res
     Ok(())
 }
 
-/// Lists the grants of a key whose clients have tokens, the newest first.
+/// Lists the grants of a key with tokens in use, the newest first.
 pub async fn list_grants(tx: &mut TenantTx, key_id: KeyId) -> Result<Vec<McpGrantEntry>> {
     let (connection, tenant, now) = tx.parts();
     let grants = sqlx::query_as!(

@@ -15,7 +15,7 @@ pub struct TokenOwner {
     pub names_tenant: bool,
 }
 
-/// Returns the owner of an access token. A token that is unknown or over has none, and so has one whose key is revoked or over.
+/// Returns the owner of an access token. A token that is unknown or over has none, and so has one of a key that is revoked or over.
 pub async fn find_token_owner(store: &Store, access_hash: &[u8; 32]) -> Result<Option<TokenOwner>> {
     let row = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", tenant_version AS "tenant_version!",

@@ -97,7 +97,7 @@ pub async fn finish_sign_in(
     }
 }
 
-/// A person whose token is valid.
+/// A person with a valid token.
 struct VerifiedSignIn {
     identity: Identity,
     /// The token, if the provider takes it back at a sign-out.

@@ -59,7 +59,7 @@ pub struct SignInRequest {
     pub chooses_account: bool,
 }
 
-/// What a sign-out at the provider tells it.
+/// The parameters of a sign-out at the provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SignOutRequest<'r> {
     /// The ID token of the session that has ended.

@@ -123,7 +123,7 @@ async fn change(
     Ok(state)
 }
 
-/// Writes the members of a group, with an entry in the audit log, and tells other features whose groups have changed.
+/// Writes the members of a group, with an entry in the audit log, and tells other features which users have other groups.
 async fn write_members(
     tx: &mut TenantTx,
     request: &ScimRequest,

@@ -1,4 +1,4 @@
-//! What the service can do, as providers read it before they send anything.
+//! The capabilities of the service, which providers read before they send anything.
 
 use super::request::{PAGE_LIMIT, ScimRequest};
 use crate::protocol::{GROUP_SCHEMA, ScimAnswer, ScimFailure, USER_SCHEMA};

@@ -10,7 +10,7 @@ use unslide_store::{GroupId, Result, TenantTx};
 /// The time in which an app has sent a session, if it sends some.
 const USE_PERIOD: Duration = Duration::days(28);
 
-/// Keeps groups resolved whose verdict decides.
+/// Keeps those groups resolved that wait for a verdict.
 pub async fn keep_resolved(
     tx: &mut TenantTx,
     found: &[Contradiction],

@@ -47,7 +47,7 @@ impl TenantWork for RegressionJudge {
     }
 }
 
-/// Opens a group that is not fixed, and one whose verdict cannot come any more. One that is not resolved any more waits for nothing, and
+/// Opens a group that is not fixed, and one that no verdict can come for any more. One that is not resolved any more waits for nothing, and
 /// neither does one that is fixed in spite of the report.
 async fn judge_held(tx: &mut TenantTx, found: &Contradiction) -> Result<()> {
     let group = find_group(tx, found.group, None).await?;

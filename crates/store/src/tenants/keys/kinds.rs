@@ -44,7 +44,7 @@ pub enum KeyPlace {
     Header,
     /// The path of the URL, after this beginning.
     Path(&'static str),
-    /// `Authorization: Bearer …` of requests whose path has this beginning. They are outside the API.
+    /// `Authorization: Bearer …` of requests with a path that begins with this. They are outside the API.
     HeaderBelow(&'static str),
 }
 

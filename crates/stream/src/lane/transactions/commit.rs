@@ -10,7 +10,7 @@ use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{Consumer, ConsumerGroupMetadata};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,12 +22,14 @@ pub(in crate::lane) const BATCH_ABORTS_LIMIT: u32 = 10;
 /// same worker name.
 const FENCED_IN_A_ROW_LIMIT: u32 = 5;
 
+/// The offset to commit for each partition, and the state of its attempts afterwards.
+pub(in crate::lane) type NextOffsets = BTreeMap<TopicPartition, (i64, Attempts)>;
+
 /// The part of a batch that is still this lane's.
 struct Cut {
     /// Indexes of its records.
     items: Vec<usize>,
-    /// The offset to commit for each partition, and the state of its attempts afterwards.
-    next: BTreeMap<TopicPartition, (i64, Attempts)>,
+    next: NextOffsets,
 }
 
 impl<P: Processor> Engine<P> {
@@ -54,7 +56,7 @@ impl<P: Processor> Engine<P> {
                 continue;
             }
             let begun = Instant::now();
-            let result = match self.list_offsets(&cut) {
+            let result = match list_next(&cut.next) {
                 Ok(list) => self.commit_batch(&ready, &cut, &list),
                 Err(fault) => Err(fault),
             };
@@ -97,13 +99,7 @@ impl<P: Processor> Engine<P> {
         fault: TransactionFault,
         took: Duration,
     ) -> Result<bool, LaneError> {
-        let end = match &fault {
-            TransactionFault::Unknown(_)
-            | TransactionFault::Fenced(_)
-            | TransactionFault::Slow { aborted: false, .. } => TransactionEnd::Unknown,
-            _ => TransactionEnd::Aborted,
-        };
-        self.record_end(end, took);
+        self.record_end(fault.end(), took);
         match fault {
             TransactionFault::Slow { why, aborted } => {
                 let (records, bytes) = (ready.held.len(), ready.output_bytes());
@@ -129,10 +125,7 @@ impl<P: Processor> Engine<P> {
                 self.narrow_down(ready, &cut.items, &items, detail);
                 return Ok(true);
             }
-            TransactionFault::Unknown(why) => {
-                tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
-                self.start_over()?;
-            }
+            TransactionFault::Unknown(why) => self.find_out_end(&why)?,
             TransactionFault::Fenced(why) => self.fenced_off(&why)?,
             // Handled before.
             #[cfg(test)]
@@ -146,6 +139,27 @@ impl<P: Processor> Engine<P> {
         tracing::error!("the lane pauses: {why}");
         self.pause.begin_pause(why);
         self.queues.delay_batch(ready, Duration::from_secs(5));
+    }
+
+    pub(in crate::lane) fn mark_committed(&self, committed: &NextOffsets) {
+        let mut ownership = self.consumer.context().ownership.lock();
+        for (place, (next, attempts)) in committed {
+            if let Some(owned) = ownership.owned.get_mut(place) {
+                owned.mark = Mark::Clear { next: *next, attempts: *attempts };
+            }
+        }
+    }
+
+    /// Replaces the producer after a transaction of which it is unknown how it ended.
+    pub(in crate::lane) fn find_out_end(&mut self, why: &str) -> Result<(), LaneError> {
+        tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
+        self.start_over()
+    }
+
+    /// Returns the membership under which offsets may be committed; `None` if it was lost.
+    pub(in crate::lane) fn current_metadata(&self) -> Option<ConsumerGroupMetadata> {
+        let ownership = self.consumer.context().ownership.lock();
+        membership::current_group_metadata(&self.consumer, &ownership.member)
     }
 
     pub(in crate::lane) fn fenced_off(&mut self, why: &str) -> Result<(), LaneError> {
@@ -197,11 +211,6 @@ impl<P: Processor> Engine<P> {
         Cut { items, next: next.collect() }
     }
 
-    fn list_offsets(&self, cut: &Cut) -> Result<TopicPartitionList, TransactionFault> {
-        list_offsets(cut.next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
-            .map_err(|e| TransactionFault::Redo(e.to_string()))
-    }
-
     fn commit_batch(
         &self,
         ready: &Ready,
@@ -224,11 +233,7 @@ impl<P: Processor> Engine<P> {
             .flat_map(|index| ready.done[*index].outputs.iter().map(|output| (*index, output)))
             // A refused account is the fault of no item of the batch: its number is no item's.
             .chain(account.iter().map(|output| (ready.held.len(), output)));
-        let metadata = || {
-            let ownership = self.consumer.context().ownership.lock();
-            membership::current_group_metadata(&self.consumer, &ownership.member)
-        };
-        self.producer.run_transaction(outputs, list, metadata)?;
+        self.producer.run_transaction(outputs, list, || self.current_metadata())?;
         #[cfg(test)]
         if self.faults.unanswered.as_ref().is_some_and(|failpoint| failpoint()) {
             return Err(TransactionFault::Unknown("the test wants it".to_owned()));
@@ -237,13 +242,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn note_commit(&mut self, ready: &Ready, cut: &Cut) {
-        let mut ownership = self.consumer.context().ownership.lock();
-        for (place, (next, attempts)) in &cut.next {
-            if let Some(owned) = ownership.owned.get_mut(place) {
-                owned.mark = Mark::Clear { next: *next, attempts: *attempts };
-            }
-        }
-        drop(ownership);
+        self.mark_committed(&cut.next);
         self.progress.record_commit(cut.items.len());
         self.pause.end_pause();
         let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();
@@ -299,6 +298,11 @@ impl<P: Processor> Engine<P> {
         self.queues.ready.push_front(back);
         self.queues.ready.push_front(front);
     }
+}
+
+pub(in crate::lane) fn list_next(next: &NextOffsets) -> Result<TopicPartitionList, TransactionFault> {
+    list_offsets(next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
+        .map_err(|e| TransactionFault::Redo(e.to_string()))
 }
 
 /// Reduces a dead letter to a record that no broker can refuse: a record that came well compressed may be too

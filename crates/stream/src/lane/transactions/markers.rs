@@ -4,10 +4,9 @@
 //! records, and then what was deleted looks as if it had not been read: to the audit, and to everything that subtracts
 //! offsets.
 
-use crate::lane::assignment::context::{Gate, Mark, TopicPartition, list_offsets};
-use crate::lane::assignment::membership;
+use crate::lane::assignment::context::{Gate, Mark, TopicPartition};
 use crate::lane::engine::Engine;
-use crate::lane::fatal_records::attempts::Attempts;
+use crate::lane::transactions::commit::{NextOffsets, list_next};
 use crate::lane::transactions::transaction::TransactionFault;
 use crate::lane::{LaneError, Processor, TransactionEnd};
 use rdkafka::Offset;
@@ -35,51 +34,32 @@ impl<P: Processor> Engine<P> {
             return Ok(());
         }
         let begun = Instant::now();
-        let committed =
-            list_offsets(behind.iter().map(|(place, offset, attempts)| (place, *offset, *attempts)))
-                .map_err(|e| TransactionFault::Redo(e.to_string()))
-                .and_then(|list| {
-                    self.producer.run_transaction(std::iter::empty(), &list, || {
-                        let ownership = self.consumer.context().ownership.lock();
-                        membership::current_group_metadata(&self.consumer, &ownership.member)
-                    })
-                });
+        let committed = list_next(&behind).and_then(|list| {
+            self.producer.run_transaction(std::iter::empty(), &list, || self.current_metadata())
+        });
         let took = begun.elapsed();
-        let fault = match committed {
-            Ok(()) => {
-                self.record_end(TransactionEnd::Committed, took);
-                let mut ownership = self.consumer.context().ownership.lock();
-                for (place, offset, attempts) in behind {
-                    if let Some(owned) = ownership.owned.get_mut(&place) {
-                        owned.mark = Mark::Clear { next: offset, attempts };
-                    }
-                }
-                return Ok(());
-            }
-            Err(fault) => fault,
+        let Err(fault) = committed else {
+            self.record_end(TransactionEnd::Committed, took);
+            self.mark_committed(&behind);
+            return Ok(());
         };
+        self.record_end(fault.end(), took);
         match fault {
-            TransactionFault::Fenced(why) => {
-                self.record_end(TransactionEnd::Unknown, took);
-                self.fenced_off(&why)
-            }
+            TransactionFault::Fenced(why) => self.fenced_off(&why),
             TransactionFault::Unknown(why) | TransactionFault::Slow { why, aborted: false } => {
-                self.record_end(TransactionEnd::Unknown, took);
-                tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
-                self.start_over()
+                self.find_out_end(&why)
             }
             // The next look tries again.
             aborted => {
-                self.record_end(TransactionEnd::Aborted, took);
                 tracing::debug!(?aborted, "offsets behind markers of transactions were not committed");
                 Ok(())
             }
         }
     }
 
-    /// Lists the partitions whose position lies behind their last commit, with the position.
-    fn list_behind_markers(&self) -> Vec<(TopicPartition, i64, Attempts)> {
-        let Ok(positions) = self.consumer.position() else { return Vec::new() };
+    /// Lists the partitions with a position behind their last commit, and that position.
+    fn list_behind_markers(&self) -> NextOffsets {
+        let Ok(positions) = self.consumer.position() else { return NextOffsets::new() };
         let ownership = self.consumer.context().ownership.lock();
         let behind = |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
             let Offset::Offset(offset) = element.offset() else { return None };
@@ -87,7 +67,7 @@ impl<P: Processor> Engine<P> {
             let owned = ownership.owned.get(&place)?;
             match owned.mark {
                 Mark::Clear { next, attempts } if next < offset && owned.gate == Gate::Open => {
-                    Some((place, offset, attempts))
+                    Some((place, (offset, attempts)))
                 }
                 _ => None,
             }

@@ -2,7 +2,7 @@
 
 use crate::client;
 use crate::error::StreamError;
-use crate::lane::{Control, Observer};
+use crate::lane::{Control, Observer, TransactionEnd};
 use crate::record::OutRecord;
 use crate::settings::Settings;
 use crate::write::waking::{UndeliveredRecord, WakingProducer};
@@ -45,6 +45,16 @@ pub(in crate::lane) enum TransactionFault {
 }
 
 impl TransactionFault {
+    /// Returns how the transaction ended, as far as it is known.
+    pub(in crate::lane) fn end(&self) -> TransactionEnd {
+        match self {
+            TransactionFault::Unknown(_)
+            | TransactionFault::Fenced(_)
+            | TransactionFault::Slow { aborted: false, .. } => TransactionEnd::Unknown,
+            _ => TransactionEnd::Aborted,
+        }
+    }
+
     /// Interprets a failure in a transaction that was open for the time `open`. A transaction that ran out of
     /// time proves nothing but slowness.
     fn interpret_after(self, open: Duration, most: Duration) -> TransactionFault {
