@@ -123,6 +123,10 @@ pub struct BadRelease {
     pub reason: String,
 }
 
+/// The kind of an announcement: texts of stored reports were removed, and titles of groups with them. Who has a copy must not
+/// keep it.
+pub const TEXTS_REMOVED: &str = "texts_removed";
+
 /// An event that a feature announces to the other features of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Announcement {

@@ -38,7 +38,9 @@ pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
-pub use events::{Announcement, BadRelease, MemoryException, StoreEvent, StoredReport, StoredReports};
+pub use events::{
+    Announcement, BadRelease, MemoryException, StoreEvent, StoredReport, StoredReports, TEXTS_REMOVED,
+};
 pub use hooks::{
     HookFuture, Measures, StoreHook, announce_to_features, find_directory_entry, list_bad_releases,
     report_directory_change, report_ended_sessions, request_ticket,

@@ -1,9 +1,10 @@
 //! Scrubbing: rules of a tenant that take personal data out of reports before they are stored.
 //!
-//! The pure package `rules` has the engine. `rewriting` applies it to the reports that the indexer stores, `store` has the
-//! statements, `operations` the API, `pages` the page of the rules, and `panels` the counts on the page of a report. `commands`
+//! The pure package `rules` has the engine. `rewriting` applies it to the reports that the indexer stores, `job` to those that are
+//! stored. `store` has the statements, `operations` the API, `pages` the page of the rules, and `panels` the counts on the page of a report. `commands`
 //! has the subcommand.
 
+mod job;
 mod operations;
 mod pages;
 mod panels;
@@ -11,6 +12,7 @@ mod rewriting;
 pub mod store;
 
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, with_tag};
+use unslide_builder::BuilderFeature;
 use unslide_feature::{ConfiguredFeature, Feature, IndexerFeature};
 use unslide_model::Scope;
 
@@ -20,6 +22,7 @@ pub const NAME: &str = "scrubbing";
 /// The feature.
 pub const FEATURE: Feature = Feature {
     hook: store::SCRUBBING_HOOK,
+    builder: BuilderFeature { jobs: job::JOBS },
     indexer: IndexerFeature { rewriting: Some(rewriting::REWRITING), topics: &[] },
     ..Feature::new(NAME, |_| feature())
 };

@@ -1,11 +1,13 @@
 //! `/console/scrubbing`: the rules of a tenant.
 
 use crate::operations::AppScrubbing;
+use crate::operations::apply::apply_scrubbing;
 use crate::operations::get::get_scrubbing;
 use crate::operations::set::{NewScrubbing, set_scrubbing};
+use crate::store::runs::{ScrubRun, ScrubRunStatus};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
@@ -18,9 +20,14 @@ use unslide_site::{SentForm, Shell, SignedIn, Template, escaping, filters, rende
 /// The path of the page.
 pub const SCRUBBING_PAGE: &str = "/console/scrubbing";
 
+/// The path of the form that applies the rules to stored reports.
+const APPLY_PATH: &str = "/console/scrubbing/apply";
+
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
-    Router::new().route(SCRUBBING_PAGE, get(show_rules).post(change_rules))
+    Router::new()
+        .route(SCRUBBING_PAGE, get(show_rules).post(change_rules))
+        .route(APPLY_PATH, post(apply_rules))
 }
 
 #[derive(Template)]
@@ -28,6 +35,8 @@ pub fn routes() -> Router<Api> {
 struct ScrubbingPage {
     shell: Shell,
     apps: Vec<AppScrubbing>,
+    /// The last run over stored reports.
+    run: Option<ScrubRun>,
     /// The ready patterns: their names and words.
     patterns: Vec<(&'static str, &'static str)>,
 }
@@ -86,8 +95,32 @@ async fn show_rules(
     render_html(&ScrubbingPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "Scrubbing"),
         apps: found.items,
+        run: found.run,
         patterns: ReadyPattern::ALL.map(|pattern| (pattern.as_str(), describe_pattern(pattern))).to_vec(),
     })
+}
+
+/// Returns in a sentence how far a run is.
+fn describe_run(run: &ScrubRun) -> String {
+    let state = match run.status {
+        ScrubRunStatus::Running => "The rules are being applied",
+        ScrubRunStatus::Done => "The rules were applied",
+        ScrubRunStatus::Failed => "The run was given up, start it again",
+    };
+    let unreadable = match run.unreadable {
+        0 => String::new(),
+        some => format!(", {some} could not be read"),
+    };
+    format!("{state}: {} reports looked at, {} changed{unreadable}.", run.looked, run.changed)
+}
+
+async fn apply_rules(
+    State(storage): State<Arc<Storage>>,
+    signed: SignedIn<TenantAdmin>,
+    _form: SentForm,
+) -> Result<Response, Problem> {
+    let _started = apply_scrubbing(State(storage), signed.access).await?;
+    Ok(Redirect::to(SCRUBBING_PAGE).into_response())
 }
 
 async fn change_rules(

@@ -23,9 +23,9 @@ struct CompiledRules {
     rules: std::result::Result<Arc<ScrubRules>, String>,
 }
 
-/// Rules by tenant and app.
+/// Rules by tenant and app. Cheap to share.
 #[derive(Default)]
-struct TenantRules(BTreeMap<TenantId, BTreeMap<String, CompiledRules>>);
+pub struct TenantRules(BTreeMap<TenantId, BTreeMap<String, CompiledRules>>);
 
 fn load_rules(
     store: &Store,
@@ -53,6 +53,19 @@ fn load_rules(
         }
         Ok(Arc::new(current) as Arc<dyn RewriteReports>)
     })
+}
+
+/// Loads the rules of one tenant.
+///
+/// # Errors
+/// The database fails.
+pub async fn load_tenant_rules(store: &Store, tenant: &TenantId) -> Result<TenantRules> {
+    let mut revisions = by_tenant(store::list_revisions(store).await?);
+    let rules = match revisions.remove(tenant) {
+        Some(revisions) => compile_rules(store, tenant, &revisions).await?,
+        None => BTreeMap::new(),
+    };
+    Ok(TenantRules([(tenant.clone(), rules)].into()))
 }
 
 fn by_tenant(revisions: Vec<RulesRevision>) -> BTreeMap<TenantId, BTreeMap<String, String>> {
@@ -108,6 +121,18 @@ impl TenantRules {
     }
 }
 
+impl TenantRules {
+    /// Returns true if there are rules for an app of a tenant.
+    pub fn has_rules(&self, tenant: &TenantId, app: &str) -> bool {
+        self.find_rules(tenant, app).is_some()
+    }
+
+    fn find_rules(&self, tenant: &TenantId, app: &str) -> Option<&CompiledRules> {
+        let of_tenant = self.0.get(tenant)?;
+        of_tenant.get(app).or_else(|| of_tenant.get(""))
+    }
+}
+
 impl RewriteReports for TenantRules {
     fn rewrite_report(
         &self,
@@ -115,8 +140,7 @@ impl RewriteReports for TenantRules {
         app: &str,
         document: &[u8],
     ) -> std::result::Result<Option<RewrittenReport>, String> {
-        let Some(of_tenant) = self.0.get(tenant) else { return Ok(None) };
-        let Some(compiled) = of_tenant.get(app).or_else(|| of_tenant.get("")) else { return Ok(None) };
+        let Some(compiled) = self.find_rules(tenant, app) else { return Ok(None) };
         let rules = compiled.rules.as_ref().map_err(Clone::clone)?;
         let scrubbed = rules.scrub_report(document).map_err(|error| error.to_string())?;
         if scrubbed.taken.is_empty() {

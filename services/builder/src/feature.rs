@@ -2,20 +2,25 @@
 
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
+pub use crate::stored_bodies::{FetchedBody, ReportVariant};
 
 use crate::build::child::{self, ChildError};
 use crate::build::resources::BuildResources;
 use crate::deleted_tenants::check_alive;
+use crate::stored_bodies;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use time::Duration;
 use unslide_artifacts::ObjectStore;
+use unslide_report::reader::ReportReaders;
 use unslide_sandbox::{ChildTask, Task};
 use unslide_store::jobs::{self, JobLease};
+use unslide_store::requests::RequestSource;
 use unslide_store::{HookFuture, OwnerTx, Store, TenantTx};
 use unslide_symbolicate::DerivedObject;
 
@@ -90,6 +95,35 @@ impl<'b> FeatureJob<'b> {
     #[must_use]
     pub fn objects(&self) -> &ObjectStore {
         &self.resources.storage.objects
+    }
+
+    /// Returns the readers of reports in other formats. Cheap to clone.
+    #[must_use]
+    pub fn readers(&self) -> &ReportReaders {
+        &self.resources.readers
+    }
+
+    /// Returns where the bodies of the tenant's reports are. A deleted report has none.
+    ///
+    /// # Errors
+    /// Returns the database's failure.
+    pub async fn load_sources(
+        &self,
+        reports: &[ReportVariant],
+    ) -> Result<BTreeMap<ReportVariant, RequestSource>, JobFailure> {
+        stored_bodies::load_sources(&self.resources.storage, self.lease.tenant()?, reports).await
+    }
+
+    /// Fetches the body of a report of the tenant. Returns None if it is no longer in its place.
+    ///
+    /// # Errors
+    /// Returns the failure of object storage.
+    pub async fn fetch_body(
+        &self,
+        report: ReportVariant,
+        source: &RequestSource,
+    ) -> Result<Option<FetchedBody>, JobFailure> {
+        stored_bodies::fetch_body(&self.resources.storage, self.lease.tenant()?, report, source).await
     }
 
     /// Waits for capacity in the work folder for a file of `bytes` and its unpacked contents.

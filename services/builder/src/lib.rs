@@ -21,6 +21,7 @@ mod relay;
 mod requests;
 mod run;
 mod storage;
+mod stored_bodies;
 mod worker;
 
 pub use build::slices::serve_child;

@@ -88,6 +88,7 @@ pub async fn run(
             places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
             child,
             derived: features.derived.clone(),
+            readers: features.readers.clone(),
             metrics: metrics.clone(),
         },
         requests: RequestResources {

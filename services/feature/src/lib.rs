@@ -9,7 +9,9 @@ use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
 use unslide_indexer::IndexerFeatures;
-pub use unslide_indexer::{IndexerFeature, ReportRewriting, RewriteReports, RewrittenReport};
+pub use unslide_indexer::{
+    IndexerFeature, ReportRewriting, RewriteReports, RewrittenReport, StoredDocument, rewrite_stored_report,
+};
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigPart, ConfigReader};

@@ -25,5 +25,6 @@ pub use feature::{
     EventTopic, IndexerFeature, IndexerFeatures, LoadRewriter, ReportRewriting, RewriteReports,
     RewrittenReport, StoreEvents, TopicEvent,
 };
+pub use records::stored::{StoredDocument, rewrite_stored_report};
 pub use reset::{Reset, misplaced_positions, reset_positions};
 pub use run::{Error, run};

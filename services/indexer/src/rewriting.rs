@@ -68,6 +68,11 @@ impl ReportRewriters {
 }
 
 impl LoadedRewriters {
+    /// Makes the rewriters of one feature.
+    pub fn single(name: &'static str, rewriter: Arc<dyn RewriteReports>) -> LoadedRewriters {
+        LoadedRewriters(Arc::new([(name, rewriter)]))
+    }
+
     /// Returns the document of a tenant's app after all rewriters, or `None` if none changes it.
     ///
     /// # Errors

@@ -564,6 +564,13 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             .body(json!({"app": "com.example.scrubbed", "rules": scrubbing["rules"]})),
         ),
         (
+            "apply_scrubbing",
+            Case::new(
+                "/v1/scrubbing/apply",
+                Foreign::Own(|body| assert_eq!(body["run"]["status"], json!("running"))),
+            ),
+        ),
+        (
             "preview_scrubbing",
             Case::new("/v1/scrubbing/preview", Foreign::Own(|body| assert_eq!(body["taken"], json!({}))))
                 .body(json!({})),

@@ -228,9 +228,8 @@ async fn wait_for_messages(receiver: &HttpReceiver) -> Vec<String> {
     receiver.received().into_iter().map(|request| request.body).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_rules_name_is_nowhere_before_and_after_a_late_dsym() {
-    let receiver = HttpReceiver::start(|_, _| HttpAnswer::Status(204, "")).await;
+/// Starts the service, which tells a receiver of new groups.
+async fn start_installation(receiver: &HttpReceiver) -> Installation {
     let ports = format!("[{}]", receiver.port());
     let mut installation = Installation::start_with(&[
         ("UNSLIDE_LOG__FILTER", LOG_FILTER),
@@ -245,8 +244,59 @@ async fn what_rules_name_is_nowhere_before_and_after_a_late_dsym() {
     let rule = json!({"name": "new bugs", "condition": "new_group", "channel": "webhook", "address": receiver.url()});
     let (status, answer) = client.post("/v1/alert-rules", rule.to_string().into_bytes()).await;
     assert_eq!(status, 201, "{answer}");
+    installation
+}
+
+fn write_rules() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), rules().to_string()).expect("written");
+    file
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_are_applied_take_texts_out_of_stored_reports() {
+    let receiver = HttpReceiver::start(|_, _| HttpAnswer::Status(204, "")).await;
+    let installation = start_installation(&receiver).await;
+    let client = installation.client();
+    let app = App::from_fixture("app");
+    client.upload_symbols(app.dsym.clone()).await;
+    send_reports(&client, &app).await;
+    let all_there = |_: u16, page: &Value| page["items"].as_array().is_some_and(|all| all.len() == REPORTS);
+    client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, all_there).await;
+    let told = wait_for_messages(&receiver).await;
+    assert!(told.iter().any(|message| message.contains("planted.4711")), "{told:?}");
+    let stored = find_places(&installation, "planted.4711").await;
+    assert!(["reports", "groups", "group_terms", "alert_events"].iter().all(|table| stored.iter().any(|at| at == table)), "{stored:?}");
+    let before = list_identities(&client).await;
+
+    let file = write_rules();
+    installation.command_succeeds(&["scrubbing", "set", file.path().to_str().expect("UTF-8")]);
+    let applied = installation.command_succeeds(&["scrubbing", "apply", "--wait", "--yes"]);
+    let all = format!("{REPORTS} looked at, {REPORTS} changed");
+    assert!(applied.contains("done") && applied.contains(&all), "{applied}");
+    search_everything(&installation).await;
+    let reports = search_answers(&client).await;
+    assert_eq!(reports.len(), REPORTS);
+    assert_eq!(list_identities(&client).await, before, "a report keeps its revision and its symbols");
+    count_changes(&installation).await;
+    let again = installation.command_succeeds(&["scrubbing", "apply", "--wait", "--yes"]);
+    assert!(again.contains(&format!("{REPORTS} looked at, 0 changed")), "{again}");
+    installation.stop().await;
+}
+
+/// Returns the ids of the reports with their revisions and numbers of frames.
+async fn list_identities(client: &Client) -> BTreeSet<String> {
+    let (_, page) = client.get("/v1/reports").await;
+    let items = page["items"].as_array().expect("a list").iter();
+    items.map(|report| format!("{} {} {}", report["id"], report["revision"], report["frames"])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_rules_name_is_nowhere_before_and_after_a_late_dsym() {
+    let receiver = HttpReceiver::start(|_, _| HttpAnswer::Status(204, "")).await;
+    let installation = start_installation(&receiver).await;
+    let client = installation.client();
+    let file = write_rules();
     let path = file.path().to_str().expect("UTF-8");
     let tried = installation.command_succeeds(&["scrubbing", "test", PLANTED, "--rules", path]);
     assert_is_scrubbed("the trial", &tried);

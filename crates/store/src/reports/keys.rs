@@ -291,6 +291,17 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Re
     .await?)
 }
 
+/// Locks the keys of these reports as far as they exist, in the order of `wanted`, and makes none.
+pub(super) async fn lock_stored(
+    tx: &mut TenantTx,
+    wanted: &[NewReportKey<'_>],
+) -> Result<Vec<Option<KeyRow>>> {
+    let rows = lock_wanted(tx, &wanted.iter().collect::<Vec<_>>()).await?;
+    let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> =
+        rows.into_iter().map(|row| ((row.report_id, row.content_hash), row)).collect();
+    Ok(wanted.iter().map(|key| found.remove(&key.content())).collect())
+}
+
 fn encode_needs(needs: &[NeededSymbols]) -> Option<Value> {
     (!needs.is_empty()).then(|| json!(needs))
 }

@@ -22,7 +22,7 @@ pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};
 pub(crate) use rollups::HOUR_COUNTS_RETENTION;
 pub use same_crash::{CrashTeller, count_once};
-pub use store::{StoredBatch, store_arrivals, store_batch};
+pub use store::{StoredBatch, rewrite_reports, store_arrivals, store_batch};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};

@@ -56,6 +56,36 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
     keep_from: Option<OffsetDateTime>,
 ) -> Result<StoredBatch> {
     let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
+    write_batch(tx, arrivals, BatchKind::Arrivals, effects, keep_from).await
+}
+
+/// Replaces stored reports by other forms of the same revisions: their texts were changed, and nothing that a worker said of
+/// them. A report that was revised or deleted in between stays as it is. Returns the number of reports that were replaced.
+///
+/// # Errors
+/// The database fails.
+pub async fn rewrite_reports(tx: &mut TenantTx, rewritten: &[Arrival]) -> Result<u64> {
+    let arrivals: Vec<&Arrival> = rewritten.iter().collect();
+    let batch = write_batch(tx, arrivals, BatchKind::Rewritten, Effects::Now, None).await?;
+    Ok(batch.stored.iter().filter(|one| one.outcome == ArrivalOutcome::Revised).count() as u64)
+}
+
+/// The kind of reports that a batch has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BatchKind {
+    /// Reports that arrive, and their later revisions.
+    Arrivals,
+    /// Other forms of revisions that are stored.
+    Rewritten,
+}
+
+async fn write_batch(
+    tx: &mut TenantTx,
+    arrivals: Vec<&Arrival>,
+    kind: BatchKind,
+    effects: Effects,
+    keep_from: Option<OffsetDateTime>,
+) -> Result<StoredBatch> {
     if arrivals.is_empty() {
         return Ok(StoredBatch::default());
     }
@@ -74,11 +104,17 @@ pub async fn store_batch<A: Borrow<Arrival> + Sync>(
         arrivals.iter().enumerate().flat_map(|(place, arrival)| person::list_persons(place, arrival));
     let mut erased = persons::find_erased(tx, &persons.collect::<Vec<ArrivedPerson>>()).await?;
     erased.extend(key_erasures::find_erased(tx, &list_keyed(&arrivals)).await?);
-    let mut batch = Batch::from_arrivals(arrivals, signals, erased);
+    let mut batch = Batch::from_arrivals(arrivals, kind, signals, erased);
     let new: Vec<_> = reports.iter().map(|report| batch.build_key(report, keep_from)).collect();
-    let keys = keys::insert_and_lock(tx, &new).await?;
+    let keys = match kind {
+        BatchKind::Arrivals => keys::insert_and_lock(tx, &new).await?.into_iter().map(Some).collect(),
+        BatchKind::Rewritten => keys::lock_stored(tx, &new).await?,
+    };
     for (key, (_, places)) in keys.into_iter().zip(reports) {
-        batch.decide_outcomes(key, &places, keep_from);
+        // Without a key it stays a duplicate: nothing is done.
+        if let Some(key) = key {
+            batch.decide_outcomes(key, &places, keep_from);
+        }
     }
     for change in rows::read_previous(tx, &mut batch.changes).await? {
         batch.stored[change.place].outcome = ArrivalOutcome::Expired;
@@ -131,6 +167,7 @@ fn by_report(arrivals: &[&Arrival]) -> Vec<ReportPlaces> {
 /// A batch with locked keys.
 struct Batch<'a> {
     arrivals: Vec<&'a Arrival>,
+    kind: BatchKind,
     /// The outcome of each arrival.
     stored: Vec<StoredArrival>,
     changes: Vec<Change<'a>>,
@@ -148,6 +185,7 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn from_arrivals(
         arrivals: Vec<&'a Arrival>,
+        kind: BatchKind,
         signals: SignalsByApp,
         erased: BTreeSet<usize>,
     ) -> Batch<'a> {
@@ -155,7 +193,7 @@ impl<'a> Batch<'a> {
         let stored = vec![duplicate; arrivals.len()];
         let (changes, remembered, firsts) = (Vec::new(), Vec::new(), BTreeMap::new());
         let rounder = WeightRounder::default();
-        Batch { arrivals, stored, changes, remembered, firsts, signals, erased, rounder }
+        Batch { arrivals, kind, stored, changes, remembered, firsts, signals, erased, rounder }
     }
 
     /// Builds the key that a report gets if it is new.
@@ -198,7 +236,10 @@ impl<'a> Batch<'a> {
             self.firsts.insert(key.report_and_variant(), origin);
         }
         for place in places.iter().copied() {
-            let newer = self.arrivals[place].revision > latest;
+            let newer = match self.kind {
+                BatchKind::Arrivals => self.arrivals[place].revision > latest,
+                BatchKind::Rewritten => self.arrivals[place].revision == latest && last.is_none(),
+            };
             self.stored[place].variant = key.variant;
             self.stored[place].outcome = match (newer, refused) {
                 _ if key.deleted => ArrivalOutcome::Deleted,

@@ -6,6 +6,7 @@ use crate::reports::ReportOrigin;
 use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, SegmentId, TenantTx, Uuid};
 use std::collections::BTreeMap;
+use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId, SenderKeyId};
 
 /// A stored report, for the message that asks for it again.
@@ -13,6 +14,8 @@ use unslide_model::{ContentHash, ReportId, SenderKeyId};
 pub struct RequestSource {
     /// The revision that the body is of.
     pub revision: u32,
+    /// When the report arrived.
+    pub received_at: OffsetDateTime,
     /// The hash of the report as it first arrived.
     pub content_hash: ContentHash,
     /// The enriched JSON's size in bytes.
@@ -76,6 +79,7 @@ pub async fn find_sources(
             // A body in the database is the newer one.
             let source = RequestSource {
                 revision: from_row32(row.revision),
+                received_at: row.received_at,
                 content_hash: row.content_hash.into(),
                 size: from_row(row.size),
                 body: match row.body {

@@ -50,6 +50,8 @@ pub struct PendingBody {
     pub variant: u32,
     /// The body's revision.
     pub revision: u32,
+    /// When this form of the body was stored: the text of a revision may be replaced.
+    pub stored_at: OffsetDateTime,
     /// Bytes of the JSON.
     pub size: u64,
     /// The body as [`unslide_proto::body::compress_report`] makes it.
@@ -72,9 +74,9 @@ pub async fn list_pending_bodies(
     Ok(sqlx::query_as!(
         PendingBody,
         r#"SELECT w.received_at, w.report_id AS "report_id: ReportIdColumn", w.variant AS "variant: U32",
-                  w.revision AS "revision: U32", w.size AS "size: U64", w.body
+                  w.revision AS "revision: U32", w.stored_at, w.size AS "size: U64", w.body
            FROM (SELECT n.*, sum(octet_length(n.body)) OVER (ORDER BY n.received_at, n.report_id, n.variant) AS total
-                 FROM (SELECT b.received_at, b.report_id, b.variant, b.revision, b.size, b.body FROM report_bodies b
+                 FROM (SELECT b.received_at, b.report_id, b.variant, b.revision, b.stored_at, b.size, b.body FROM report_bodies b
                        WHERE b.tenant = $1 AND b.received_at >= $5 AND b.received_at < $2
                          AND (b.received_at, b.report_id, b.variant) > ($5, $6, $3)
                        ORDER BY b.received_at, b.report_id, b.variant LIMIT 500) n) w
@@ -142,6 +144,8 @@ pub struct MovedBody {
     pub variant: u32,
     /// The body's revision.
     pub revision: u32,
+    /// See [`PendingBody::stored_at`].
+    pub stored_at: OffsetDateTime,
     /// The offset at which the frame begins.
     pub offset: u64,
     /// Bytes of the frame.
@@ -150,7 +154,7 @@ pub struct MovedBody {
     pub key: BodyKey,
 }
 
-/// Makes a segment live and points the reports to it, as far as each still has the revision that was written:
+/// Makes a segment live and points the reports to it, as far as each still has the body that was written:
 /// its body leaves the database. If no report refers to the segment, it is condemned. Returns the number of
 /// reports; `None` if the intent is gone: another writer took over, nothing was done, and the caller must
 /// roll back.
@@ -182,7 +186,7 @@ pub async fn finish_segment(
     Ok(Some(moved))
 }
 
-/// Puts frames in the place of the bodies that still have the revision that was written. Returns their number.
+/// Puts frames in the place of the bodies that are still those that were written. Returns their number.
 async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<u64> {
     let rows = frames.iter().map(|frame| {
         json!({
@@ -190,6 +194,7 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[M
             "report_id": frame.report_id.uuid(),
             "variant": to_row32(frame.variant),
             "revision": to_row32(frame.revision),
+            "stored_at": json::format_time(frame.stored_at),
             "at_offset": to_row(frame.offset),
             "length": to_row(frame.length),
             "body_key": json::format_bytes(&frame.key.0),
@@ -200,9 +205,10 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[M
     let moved = sqlx::query!(
         "WITH moved AS (
              DELETE FROM report_bodies b
-             USING jsonb_populate_recordset(NULL::report_frames, $2) AS n
+             USING jsonb_to_recordset($2) AS n (received_at timestamptz, report_id uuid, variant integer, revision integer,
+                 stored_at timestamptz, at_offset bigint, length bigint, body_key bytea)
              WHERE b.tenant = $1 AND b.received_at >= $3 AND b.received_at < $4 AND b.received_at = n.received_at
-               AND b.report_id = n.report_id AND b.variant = n.variant AND b.revision = n.revision
+               AND b.report_id = n.report_id AND b.variant = n.variant AND b.revision = n.revision AND b.stored_at = n.stored_at
              RETURNING b.received_at, b.report_id, b.variant, b.revision, b.size, n.at_offset, n.length, n.body_key)
          INSERT INTO report_frames (tenant, received_at, report_id, variant, revision, size, segment, at_offset, length,
                                     body_key)

@@ -16,6 +16,7 @@ mod missing;
 pub mod receivers;
 pub mod recipients;
 mod releases;
+mod retitle;
 pub mod routing;
 pub mod rule_table;
 pub mod rules;
@@ -30,7 +31,7 @@ use time::Duration;
 use unslide_model::TenantId;
 use unslide_store::sql::{TenantColumn, words};
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Result, Store, StoreEvent, StoreHook};
+use unslide_store::{Result, Store, StoreEvent, StoreHook, TEXTS_REMOVED};
 
 /// Notes events in the transactions that store reports and delete groups.
 pub const ALERT_HOOK: StoreHook = StoreHook {
@@ -54,6 +55,9 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     match event {
         StoreEvent::GroupsChanged(tx, changed) => events::raise_for_groups(tx, changed).await,
         StoreEvent::GroupsDeleted(tx, ids) => events::hand_over(tx, ids).await,
+        StoreEvent::Announced(tx, announced) if announced.iter().any(|one| one.kind == TEXTS_REMOVED) => {
+            retitle::retitle_events(tx).await
+        }
         _ => Ok(()),
     }
 }

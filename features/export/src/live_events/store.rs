@@ -9,7 +9,9 @@ use time::Duration;
 use unslide_store::groups::GroupEvent;
 use unslide_store::slots::PublishedSymbols;
 use unslide_store::tables::OwnedTable;
-use unslide_store::{Announcement, OwnerTx, Result, StoreEvent, StoreHook, StoredReports, TenantTx};
+use unslide_store::{
+    Announcement, OwnerTx, Result, StoreEvent, StoreHook, StoredReports, TEXTS_REMOVED, TenantTx,
+};
 
 /// Writes events in the transactions of their causes.
 pub const EVENT_HOOK: StoreHook = StoreHook {
@@ -22,7 +24,12 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
     match event {
         StoreEvent::ReportsStored(tx, stored) => append_events(tx, &events_for_reports(stored)).await,
         StoreEvent::SymbolsPublished(tx, symbols) => append_events(tx, &[event_for_symbols(symbols)]).await,
-        StoreEvent::Announced(tx, announced) => append_events(tx, &events_for_announcements(announced)).await,
+        StoreEvent::Announced(tx, announced) => {
+            if announced.iter().any(|one| one.kind == TEXTS_REMOVED) {
+                delete_titles(tx).await?;
+            }
+            append_events(tx, &events_for_announcements(announced)).await
+        }
         _ => Ok(()),
     }
 }
@@ -31,6 +38,15 @@ fn event_for_symbols(symbols: &PublishedSymbols) -> NewLiveEvent {
     let PublishedSymbols { debug_id, generation, quality, .. } = symbols;
     let data = json!({"debug_id": debug_id, "generation": generation, "quality": quality});
     NewLiveEvent { kind: "symbols_ready", app: None, data }
+}
+
+/// Deletes the tenant's events with titles of groups.
+async fn delete_titles(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("DELETE FROM live_events WHERE tenant = $1 AND (data ? 'title' OR data ? 'headline')", tenant)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 fn events_for_announcements(announcements: &[Announcement]) -> Vec<NewLiveEvent> {

@@ -3,6 +3,7 @@
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
@@ -18,6 +19,8 @@ pub const FEATURE: ClientFeature = ClientFeature {
 
 /// The rules in the API.
 const RULES_PATH: &str = "/v1/scrubbing";
+/// The pause between two looks while waiting.
+const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of a file of rules, and of a text, that are read.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
@@ -34,6 +37,7 @@ Examples:
   unslide scrubbing set rules.json --app com.example.shop
   unslide scrubbing test \"no cart of robin@example.com\" --rules rules.json
   unslide scrubbing preview --app com.example.shop --rules rules.json
+  unslide scrubbing apply --wait
   unslide scrubbing remove --app com.example.shop
 
 A file of rules is JSON, such as:
@@ -62,6 +66,17 @@ enum ScrubbingCommand {
     Test(TestArguments),
     /// Show what rules would take out of the newest reports of the last day, at most 20. Nothing is stored
     Preview(PreviewArguments),
+    /// Apply the rules to stored reports; on a terminal it asks first
+    Apply {
+        #[command(flatten)]
+        server: ApiServer,
+        /// Wait until all reports were looked at
+        #[arg(long)]
+        wait: bool,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
     /// Remove the rules of an app; on a terminal it asks first
     Remove {
         #[command(flatten)]
@@ -134,6 +149,10 @@ fn run(matches: &ArgMatches) -> Outcome {
             }
             ScrubbingCommand::Test(test) => test_rules(&test).await,
             ScrubbingCommand::Preview(preview) => preview_rules(&preview).await,
+            ScrubbingCommand::Apply { server, wait, yes } => {
+                confirm_action("What the rules take out of stored reports cannot be had back.", yes)?;
+                apply_rules(&Client::new(&server)?, wait).await
+            }
             ScrubbingCommand::Remove { server, app, yes } => {
                 confirm_action("Reports of the app are no longer scrubbed by these rules.", yes)?;
                 let _: Value =
@@ -143,6 +162,33 @@ fn run(matches: &ArgMatches) -> Outcome {
             }
         }
     })
+}
+
+async fn apply_rules(client: &Client, wait: bool) -> Outcome {
+    let mut applied: Value = client.post(&format!("{RULES_PATH}/apply"), &json!({})).await?;
+    while wait && applied["run"]["status"] == "running" {
+        tokio::time::sleep(STATUS_POLL_INTERVAL).await;
+        applied = client.get(RULES_PATH).await?;
+    }
+    say!("{}", describe_run(&applied["run"]));
+    if applied["run"]["status"] == "failed" {
+        return Err(CommandError::failed("the run was given up: start it again"));
+    }
+    Ok(Exit::Ready)
+}
+
+fn describe_run(run: &Value) -> String {
+    let count = |name: &str| run[name].as_u64().unwrap_or_default();
+    let mut line = format!(
+        "stored reports: {}, {} looked at, {} changed",
+        item_text(run, "status"),
+        count("looked"),
+        count("changed")
+    );
+    if count("unreadable") > 0 {
+        line.push_str(&format!(", {} could not be read", count("unreadable")));
+    }
+    line
 }
 
 async fn test_rules(arguments: &TestArguments) -> Outcome {
@@ -218,6 +264,9 @@ fn print_rules(rules: &Value, as_json: bool) -> Outcome {
             let keys: Vec<&str> = keys.iter().filter_map(Value::as_str).collect();
             say!("  {:4}  all keys but {}", item_text(&rules["keep_only"], "action"), keys.join(", "));
         }
+    }
+    if rules["run"].is_object() {
+        say!("{}", describe_run(&rules["run"]));
     }
     Ok(Exit::Ready)
 }

@@ -1,10 +1,12 @@
 //! The API of a tenant's rules, for its administrators.
 
+pub mod apply;
 pub mod get;
 pub mod preview;
 pub mod set;
 pub mod try_rules;
 
+use crate::store::runs::{self, ScrubRun};
 use crate::store::{self, AppRules};
 use ring::rand::{SystemRandom, generate};
 use serde::Serialize;
@@ -13,6 +15,7 @@ use unslide_api::feature::operation::{Kind, Problem, check_texts};
 use unslide_api::feature::{Api, Storage};
 use unslide_model::TenantId;
 use unslide_scrubbing_rules::{ScrubConfig, ScrubRules, ScrubSalt};
+use unslide_store::{StoreError, TenantTx};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -26,6 +29,7 @@ const APP_BYTES: usize = 255;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(get::get_scrubbing, set::set_scrubbing))
+        .routes(routes!(apply::apply_scrubbing))
         .routes(routes!(try_rules::try_scrubbing))
         .routes(routes!(preview::preview_scrubbing))
 }
@@ -36,6 +40,9 @@ pub struct Scrubbing {
     /// The rules by app. None: reports are stored as they are.
     #[schema(max_items = 50)]
     pub items: Vec<AppScrubbing>,
+    /// The last run that applied the rules to stored reports; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<ScrubRun>,
 }
 
 /// The rules of an app.
@@ -52,13 +59,14 @@ pub struct AppScrubbing {
 }
 
 impl Scrubbing {
-    fn from_rules(rules: Vec<AppRules>) -> Scrubbing {
+    async fn load(tx: &mut TenantTx) -> Result<Scrubbing, StoreError> {
+        let rules = store::list_rules(tx).await?;
         let of_app = |rules: AppRules| AppScrubbing {
             app: rules.app,
             rules: rules.config,
             changed_at: rules.changed_at,
         };
-        Scrubbing { items: rules.into_iter().map(of_app).collect() }
+        Ok(Scrubbing { items: rules.into_iter().map(of_app).collect(), run: runs::find_last_run(tx).await? })
     }
 }
 

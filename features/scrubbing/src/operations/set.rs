@@ -31,8 +31,8 @@ pub struct NewScrubbing {
 /// Set the rules of scrubbing
 ///
 /// The rules take personal data out of the reports of an app before anything of them is stored: ready patterns, own patterns, and own
-/// keys of the app. They hold for reports that are stored five seconds later; stored reports stay as they are. The records in Kafka
-/// are not changed.
+/// keys of the app. They hold for reports that are stored five seconds later; `POST /v1/scrubbing/apply` applies them to stored
+/// reports. The records in Kafka are not changed.
 #[utoipa::path(put, path = "/v1/scrubbing", tag = "scrubbing", operation_id = "set_scrubbing",
     request_body = NewScrubbing,
     responses((status = 200, description = "The rules are set.", body = Scrubbing), Failures),
@@ -63,7 +63,7 @@ pub async fn set_scrubbing(
         "keys": new.rules.as_ref().map(|rules| rules.keys.len()),
     });
     audit::append_entry(&mut tx, &actor, "scrubbing.set", &new.app, &detail).await?;
-    let rules = store::list_rules(&mut tx).await?;
+    let scrubbing = Scrubbing::load(&mut tx).await?;
     tx.commit().await?;
-    Ok(Json(Scrubbing::from_rules(rules)))
+    Ok(Json(scrubbing))
 }

@@ -6,6 +6,7 @@ use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::places::SharedPlaces;
 use crate::storage::JobStorage;
+use unslide_report::reader::ReportReaders;
 use unslide_sandbox::child::ChildProgram;
 use unslide_symbolicate::DerivedObject;
 
@@ -22,5 +23,7 @@ pub(crate) struct BuildResources {
     pub(crate) child: ChildProgram,
     /// Objects that are built beside symcaches, for analyses of features.
     pub(crate) derived: Vec<DerivedObject>,
+    /// Readers of reports in other formats.
+    pub(crate) readers: ReportReaders,
     pub(crate) metrics: Metrics,
 }

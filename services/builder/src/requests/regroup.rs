@@ -4,18 +4,14 @@
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use crate::requests::resources::RequestResources;
-use crate::storage::JobStorage;
-use std::collections::BTreeMap;
+use crate::stored_bodies::{FetchedBody, fetch_body, load_sources};
 use std::sync::Arc;
-use unslide_artifacts::keys;
-use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
-use unslide_model::{BodyKey, ReportGrouping, ReportId, TenantId};
+use unslide_model::{ReportGrouping, ReportId, TenantId};
 use unslide_report::Report;
 use unslide_report::reader::ReportReaders;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
-use unslide_store::requests::{self, RequestSource};
-use unslide_store::segments::ReportBody;
+use unslide_store::requests::RequestSource;
 use unslide_symbolicate::grouping::{self, GroupingRules};
 
 /// Number of reports per transaction.
@@ -99,17 +95,6 @@ async fn regroup_page(
     Ok(regrouped)
 }
 
-async fn load_sources(
-    storage: &JobStorage,
-    tenant: &TenantId,
-    reports: &[(ReportId, u32)],
-) -> Result<BTreeMap<(ReportId, u32), RequestSource>, JobFailure> {
-    let mut tx = storage.store.tenant(tenant).await?;
-    let sources = requests::find_sources(&mut tx, reports).await?;
-    tx.rollback().await?;
-    Ok(sources)
-}
-
 /// Result of reading one report.
 enum Found {
     Grouping(Regrouped),
@@ -128,21 +113,11 @@ async fn read_one(
 ) -> Result<Found, JobFailure> {
     let (report_id, variant) = report;
     let revision = source.revision;
-    let stored = match source.body {
-        ReportBody::Inline(_) => GroupedBody::Inline(source.body),
-        ReportBody::Segment(place) => {
-            let key = keys::for_segment(tenant, place.day, place.segment);
-            match segment::fetch_frame(&resources.storage.objects, &key, place.offset, place.length).await? {
-                Some(frame) => {
-                    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
-                    GroupedBody::Frame(id, place.key, frame)
-                }
-                None => return Ok(Found::Gone),
-            }
-        }
+    let Some(stored) = fetch_body(&resources.storage, tenant, report, &source).await? else {
+        return Ok(Found::Gone);
     };
     let (rules, readers) = (rules.clone(), resources.readers.clone());
-    let grouped = tokio::task::spawn_blocking(move || stored.compute_grouping(&rules, &readers)).await;
+    let grouped = tokio::task::spawn_blocking(move || compute_grouping(stored, &rules, &readers)).await;
     Ok(match grouped {
         Ok(Ok((grouping, terms))) => {
             Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
@@ -158,23 +133,13 @@ async fn read_one(
     })
 }
 
-enum GroupedBody {
-    Inline(ReportBody),
-    Frame(BodyId, BodyKey, bytes::Bytes),
-}
-
-impl GroupedBody {
-    fn compute_grouping(
-        self,
-        rules: &GroupingRules,
-        readers: &ReportReaders,
-    ) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
-        let json = match self {
-            GroupedBody::Inline(body) => body.decompress_json()?,
-            GroupedBody::Frame(id, key, frame) => segment::open_frame(&id, &key, frame, MAX_BODY_BYTES)?,
-        };
-        let json = readers.stored_report(&json)?;
-        let report = Report::read_stored(&json)?;
-        Ok((grouping::regroup_report(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
-    }
+fn compute_grouping(
+    stored: FetchedBody,
+    rules: &GroupingRules,
+    readers: &ReportReaders,
+) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
+    let document = stored.read_document()?;
+    let json = readers.stored_report(&document)?;
+    let report = Report::read_stored(&json)?;
+    Ok((grouping::regroup_report(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
 }

@@ -63,8 +63,10 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let segment = segments::new_id(&mut tx).await.unwrap();
     let key = keys::for_segment(&acme(), now.date(), segment);
     let begun = segments::begin_segment(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
+    let waiting = segments::list_pending_bodies(&mut tx, now.date(), None, 1 << 20).await.unwrap();
     let frame = segments::MovedBody {
         received_at: now,
+        stored_at: waiting[1].stored_at,
         report_id: id(2),
         variant: 0,
         revision: 1,

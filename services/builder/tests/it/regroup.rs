@@ -78,8 +78,10 @@ async fn move_to_segment(world: &World, n: u8, received_at: OffsetDateTime) {
     let begun = segments::begin_segment(&mut tx, segment, day, place.as_str()).await.unwrap().unwrap();
     let length = frame.len() as u64;
     world.objects.put(&place, Bytes::from(frame), &Put::default()).await.unwrap();
+    let waiting = segments::list_pending_bodies(&mut tx, day, None, 1 << 20).await.unwrap();
     let moved = segments::MovedBody {
         received_at,
+        stored_at: waiting.iter().find(|body| body.report_id == id(n)).unwrap().stored_at,
         report_id: id(n),
         variant: 0,
         revision: 1,

@@ -9,6 +9,7 @@ pub mod dead_letter;
 pub mod enriched;
 pub mod event;
 pub mod ledger;
+pub mod stored;
 
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::feature::EventTopic;

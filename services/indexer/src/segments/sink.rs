@@ -58,7 +58,7 @@ fn build_frames(
     let mut out = if start == 0 { SEGMENT_HEADER.to_vec() } else { Vec::new() };
     let mut moved = Vec::with_capacity(bodies.len());
     let mut worked = 0;
-    for PendingBody { received_at, report_id, variant, revision, size, body } in bodies {
+    for PendingBody { received_at, report_id, variant, revision, stored_at, size, body } in bodies {
         if usize::try_from(size).ok().is_none_or(|size| size > MAX_BODY_BYTES) {
             continue;
         }
@@ -78,7 +78,7 @@ fn build_frames(
         };
         let (offset, length) = (start + out.len() as u64, frame.len() as u64);
         out.extend_from_slice(&frame);
-        moved.push(MovedBody { received_at, report_id, variant, revision, offset, length, key });
+        moved.push(MovedBody { received_at, report_id, variant, revision, stored_at, offset, length, key });
     }
     Ok((moved, out))
 }
@@ -106,6 +106,7 @@ mod tests {
             report_id: ReportId([n; 16]),
             variant: 0,
             revision: 1,
+            stored_at: OffsetDateTime::UNIX_EPOCH,
             size: json.len() as u64,
             body: unslide_proto::body::compress_report(&json),
         };

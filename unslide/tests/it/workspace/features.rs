@@ -52,6 +52,7 @@ const WORDS: [(&str, &str); 74] = [
     ("person-erasure", "person_erasure"),
     ("scrubbing", "unslide_scrubbing"),
     ("scrubbing", "scrub_rules"),
+    ("scrubbing", "scrub_runs"),
     ("scrubbing", "scrub_salts"),
     ("source-context", "unslide_source_context"),
     ("source-context", "include_sources"),

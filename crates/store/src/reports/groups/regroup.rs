@@ -46,12 +46,39 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
         RegroupStatus::Settling if tx.now() < settled => return Ok(RegroupStep::Wait(settled - tx.now())),
         _ => {}
     }
-    let after = rules.last_cursor();
+    let listed = list_oldest_reports(tx, rules.last_cursor().as_ref(), limit).await?;
+    let last = listed.last().map(|report| report.cursor);
+    let reports = listed.into_iter().map(|report| (report.report_id, report.variant)).collect();
+    Ok(RegroupStep::Page(RegroupPage { rules, reports, last }))
+}
+
+/// A stored report of a page through all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagedReport {
+    /// The report.
+    pub report_id: ReportId,
+    /// Which of those with this id.
+    pub variant: u32,
+    /// Its app.
+    pub app: String,
+    /// The position behind it.
+    pub cursor: ReportCursor,
+}
+
+/// Returns the next stored reports behind a position, the oldest first.
+///
+/// # Errors
+/// The database fails.
+pub async fn list_oldest_reports(
+    tx: &mut TenantTx,
+    after: Option<&ReportCursor>,
+    limit: u32,
+) -> Result<Vec<PagedReport>> {
     let (id, variant) = after.map_or((Uuid::nil(), -1), |after| (after.report_id, after.variant));
     let at = after.map_or(OffsetDateTime::UNIX_EPOCH, |after| after.at);
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT received_at, report_id, variant FROM reports
+        "SELECT received_at, report_id, variant, app FROM reports
          WHERE tenant = $1 AND received_at >= $2 AND (received_at, report_id, variant) > ($2, $3, $4)
          ORDER BY received_at, report_id, variant LIMIT $5",
         tenant,
@@ -62,13 +89,12 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
     )
     .fetch_all(connection)
     .await?;
-    let place = |id: Uuid, variant: i32| (ReportId::from_uuid(id), from_row32(variant));
-    let last = rows.last().map(|row| {
-        let (id, variant) = place(row.report_id, row.variant);
-        ReportCursor::after_report(row.received_at, id, variant)
+    let reports = rows.into_iter().map(|row| {
+        let (report_id, variant) = (ReportId::from_uuid(row.report_id), from_row32(row.variant));
+        let cursor = ReportCursor::after_report(row.received_at, report_id, variant);
+        PagedReport { report_id, variant, app: row.app, cursor }
     });
-    let reports = rows.iter().map(|row| place(row.report_id, row.variant)).collect();
-    Ok(RegroupStep::Page(RegroupPage { rules, reports, last }))
+    Ok(reports.collect())
 }
 
 /// A stored report and its group.

@@ -34,6 +34,7 @@ fn frames(waiting: &[PendingBody]) -> Vec<MovedBody> {
         report_id: w.report_id,
         variant: w.variant,
         revision: w.revision,
+        stored_at: w.stored_at,
         offset: n * 100,
         length: 100,
         key: BodyKey([7; 32]),
@@ -138,6 +139,7 @@ async fn one_writer_a_day_and_one_that_was_given_up_changes_nothing() {
         report_id: arrival(1).report_id,
         variant: 0,
         revision: 1,
+        stored_at: start(),
         size: 1,
         body: Vec::new(),
     }]);
@@ -146,6 +148,23 @@ async fn one_writer_a_day_and_one_that_was_given_up_changes_nothing() {
     let Some(ReportBody::Segment(place)) = body(&database, 1).await else { panic!("it has not moved") };
     assert_eq!(place.segment, second.id);
     assert_eq!(keys(&database).await, ["t/acme/segments/first"], "whatever it wrote is condemned");
+}
+
+#[tokio::test]
+async fn a_body_that_was_rewritten_while_a_segment_was_written_stays_in_the_database() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2)]).await;
+    let begun = begin(&database, "a").await.unwrap();
+    let written = frames(&waiting(&database).await);
+    database.wait(Duration::SECOND);
+    let other = Arrival { body: unslide_proto::body::compress_report(b"{}"), ..arrival(1) };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(crate::reports::rewrite_reports(&mut tx, &[other]).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(finish(&database, &begun, &written).await, Some(1));
+    let Some(ReportBody::Inline(stored)) = body(&database, 1).await else { panic!("it has moved") };
+    assert_eq!(unslide_proto::body::decompress_report(&stored, 100).unwrap(), b"{}");
+    assert!(matches!(body(&database, 2).await, Some(ReportBody::Segment(_))));
 }
 
 /// Proves: deletion

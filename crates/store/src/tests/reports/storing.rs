@@ -34,6 +34,40 @@ async fn the_same_arrivals_again_change_nothing() {
     assert_eq!(database.dump().await, before);
 }
 
+#[tokio::test]
+async fn a_rewritten_report_keeps_its_revision_and_its_requests_and_an_older_or_deleted_one_stays_away() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2), arrival(3)]).await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let second = revised(&arrival(2), 2, image(1, false, Some(1)));
+    database.store(&[second]).await;
+    let rewritten = |n: u8| {
+        let mut other = arrival(n);
+        other.facts.reason = Some("scrubbed".to_owned());
+        other.body = unslide_proto::body::compress_report(b"{\"scrubbed\":true}");
+        other
+    };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    reports::delete_report(&mut tx, arrival(3).report_id, 0).await.unwrap();
+    tx.commit().await.unwrap();
+    let all: Vec<_> = (1..=4).map(rewritten).collect();
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(reports::rewrite_reports(&mut tx, &all).await.unwrap(), 1, "the second has a later revision");
+    tx.commit().await.unwrap();
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (stored, body) = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
+    assert_eq!(body.decompress_json().unwrap(), b"{\"scrubbed\":true}");
+    assert_eq!((stored.listed.revision, stored.listed.reason.as_deref()), (1, Some("scrubbed")));
+    assert_eq!(stored.listed.received_at, arrival(1).received_at);
+    let (stored, body) = report::get(&mut tx, arrival(2).report_id, 0).await.unwrap().unwrap();
+    assert_eq!((stored.listed.revision, body.decompress_json().unwrap().as_slice()), (2, b"{\"revision\":2}".as_slice()));
+    for n in [3, 4] {
+        assert!(report::get(&mut tx, arrival(n).report_id, 0).await.unwrap().is_none(), "{n} is not made");
+    }
+    let version = &versions::list_versions(&mut tx, "com.acme.shop", None, 10).await.unwrap()[0];
+    assert_eq!(version.reports, 2);
+}
+
 /// Proves: late-symbols
 #[tokio::test]
 async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_wins() {

@@ -114,6 +114,8 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO otlp_outbox (tenant, report_id, variant, revision, queued_at)
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 1, now());
      INSERT INTO scrub_salts (tenant, salt) VALUES ('acme', sha256('salt'));
+     INSERT INTO scrub_runs (tenant, id, status, started_by, started_at, updated_at)
+         VALUES ('acme', gen_random_uuid(), 'running', 'a key', now(), now());
      INSERT INTO scrub_rules (tenant, app, revision, rules, changed_at)
      VALUES ('acme', '', md5('rules')::uuid, '{}', now());
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)

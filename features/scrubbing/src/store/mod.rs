@@ -1,4 +1,6 @@
-//! The statements about rules, salts and counts.
+//! The statements about rules, salts, counts and runs over stored reports.
+
+pub mod runs;
 
 use ring::rand::{SystemRandom, generate};
 use serde_json::Value;
@@ -19,6 +21,7 @@ pub const SCRUBBING_HOOK: StoreHook = StoreHook::with_tables(
     &[
         OwnedTable::new("scrub_salts"),
         OwnedTable { key: &[KeyColumn::Text("app")], ..OwnedTable::new("scrub_rules") },
+        OwnedTable::new("scrub_runs"),
     ],
 );
 
