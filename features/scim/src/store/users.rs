@@ -35,42 +35,23 @@ pub enum UserKey<'k> {
 
 /// Returns a user who was not deleted.
 pub async fn find_user(tx: &mut TenantTx, key: UserKey<'_>) -> Result<Option<ScimUser>> {
-    let (connection, tenant, _) = tx.parts();
-    let row = match key {
-        UserKey::Id(id) => {
-            sqlx::query_as!(
-                UserRow,
-                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
-                   FROM scim_users WHERE tenant = $1 AND id = $2 AND deleted_at IS NULL"#,
-                tenant,
-                id as ScimUserId
-            )
-            .fetch_optional(connection)
-            .await?
-        }
-        UserKey::Name(name) => {
-            sqlx::query_as!(
-                UserRow,
-                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
-                   FROM scim_users WHERE tenant = $1 AND lower(user_name) = lower($2) AND deleted_at IS NULL"#,
-                tenant,
-                name
-            )
-            .fetch_optional(connection)
-            .await?
-        }
-        UserKey::External(id) => {
-            sqlx::query_as!(
-                UserRow,
-                r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
-                   FROM scim_users WHERE tenant = $1 AND external_id = $2 AND deleted_at IS NULL"#,
-                tenant,
-                id
-            )
-            .fetch_optional(connection)
-            .await?
-        }
+    let (id, name, external) = match key {
+        UserKey::Id(id) => (Some(id), None, None),
+        UserKey::Name(name) => (None, Some(name), None),
+        UserKey::External(external) => (None, None, Some(external)),
     };
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query_as!(
+        UserRow,
+        r#"SELECT id AS "id: ScimUserId", user_name, external_id, is_active, attributes AS "attributes: AttributesColumn", created_at, changed_at
+           FROM scim_users
+           WHERE tenant = $1 AND (id = $2 OR lower(user_name) = lower($3) OR external_id = $4) AND deleted_at IS NULL"#,
+        tenant,
+        id as Option<ScimUserId>,
+        name,
+        external
+    );
+    let row = row.fetch_optional(connection).await?;
     Ok(row.map(ScimUser::from))
 }
 
