@@ -1,10 +1,11 @@
 //! Verdicts: whether a resolved bug is fixed, and whether a release may go on, by tests that may be read on any day.
 //!
 //! The package `statistics` beside this one has the tests, pure. `store` reads the counts, `fix` and `release` bring them into the
-//! form of the tests and say the verdicts in words, `regressions` opens resolved groups by their verdicts, `newest_versions` answers rules that watch releases, `hook` is the part in the
+//! form of the tests and say the verdicts in words, `commonalities` what the devices with a bug share, `regressions` opens resolved groups by their verdicts, `newest_versions` answers rules that watch releases, `hook` is the part in the
 //! store, `operations` is the API, and
 //! `panels` has the sections of pages. `commands` has `unslide release check` and `unslide release regressions`.
 
+pub mod commonalities;
 pub mod fix;
 mod hook;
 mod newest_versions;

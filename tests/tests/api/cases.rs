@@ -393,6 +393,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("delete_owners", Case::new(format!("/v1/owners/{owners}"), Foreign::NotFound)),
         ("get_group_owners", Case::new(format!("/v1/groups/{group}/owners"), Foreign::NotFound)),
+        (
+            "get_group_commonalities",
+            Case::new(format!("/v1/groups/{group}/commonalities"), Foreign::NotFound),
+        ),
         ("get_group_verdict", Case::new(format!("/v1/groups/{group}/verdict"), Foreign::NotFound)),
         ("check_version", Case::new("/v1/apps/com.example.shop/versions/1.0/check", Foreign::NotFound)),
         (

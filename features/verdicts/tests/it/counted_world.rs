@@ -20,6 +20,13 @@ pub const APP: &str = "com.acme.shop";
 /// Days that the tests keep.
 const KEPT_DAYS: Duration = Duration::days(90);
 
+/// A device model and the version of its system.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    pub model: &'static str,
+    pub system: &'static str,
+}
+
 pub struct CountedWorld {
     world: World,
     /// A key of the tenant `acme` that reads reports and changes groups.
@@ -87,6 +94,70 @@ impl CountedWorld {
         let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
         sessions::store(&mut tx, &[&arrival], oldest).await.unwrap();
         tx.commit().await.unwrap();
+    }
+
+    /// Stores a session of as many installations, on machines that they name.
+    pub async fn store_installations(&self, version: &str, days: i64, machine: Machine, count: u32) {
+        let at = self.before(days);
+        let build = |n: u32| SessionArrival {
+            event: SessionEvent {
+                id: format!("{version} {days} {machine:?} {n}"),
+                installation: Some(format!("{machine:?} {n}")),
+                sessions: None,
+                crashed: None,
+                user: None,
+                app: APP.to_owned(),
+                version: version.to_owned(),
+                os: Some(format!("iOS {}", machine.system)),
+                device: Some(machine.model.to_owned()),
+                pid: None,
+                started_at: at,
+                ended_at: None,
+                duration: None,
+                foreground: None,
+                sampled: None,
+                end_reason: None,
+                termination: None,
+                unread: Vec::new(),
+            },
+            received_at: self.host.clock.now(),
+            sender_key: None,
+        };
+        let arrivals: Vec<SessionArrival> = (0..count).map(build).collect();
+        partitions::ensure_partitions(&self.store, at.date(), at.date()).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
+        let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
+        sessions::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), oldest).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Stores a report of a bug on each of as many devices, and returns its group.
+    pub async fn store_crashes(&self, version: &str, days: i64, machine: Machine, devices: u16) -> GroupId {
+        let received_at = self.before(days);
+        let build = |n: u16| {
+            let [high, low] = n.to_be_bytes();
+            let kind = u8::try_from(machine.model.len() + machine.system.len()).unwrap();
+            let bytes = [[high, low, kind, 7].as_slice(), &[0; 12]].concat();
+            let mut report = Arrival {
+                report_id: ReportId(bytes.clone().try_into().unwrap()),
+                content_hash: ContentHash([bytes.clone(), bytes.clone()].concat().try_into().unwrap()),
+                received_at,
+                ..arrival(1)
+            };
+            report.facts.grouping = Some(grouping(7, false));
+            report.facts.device = Some(bytes);
+            report.facts.model = Some(machine.model.to_owned());
+            report.facts.os_name = Some("iOS".to_owned());
+            report.facts.os_version = Some(machine.system.to_owned());
+            version.clone_into(&mut report.facts.version);
+            report
+        };
+        let reports: Vec<Arrival> = (0..devices).map(build).collect();
+        partitions::ensure_partitions(&self.store, received_at.date(), received_at.date()).await.unwrap();
+        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
+        store_arrivals(&mut tx, &reports, Effects::Now, None).await.unwrap();
+        tx.commit().await.unwrap();
+        id_of(APP, grouping(7, false).fingerprint)
     }
 
     /// Stores payloads of as many devices, each with a launch of so many milliseconds and perhaps a hang.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod commonalities;
 mod counted_world;
 mod groups;
 mod regressions;

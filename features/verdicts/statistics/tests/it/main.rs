@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contrast;
 mod fix;
 mod release;
 mod simulation;

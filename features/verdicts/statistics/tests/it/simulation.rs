@@ -28,6 +28,18 @@ impl Simulation {
         f64::from(u32::try_from(bits >> 32).unwrap()) / f64::from(u32::MAX)
     }
 
+    /// Returns the index of a value, each with its share.
+    pub fn draw_value(&mut self, shares: &[f64]) -> usize {
+        let mut left = self.draw_share();
+        for (index, share) in shares.iter().enumerate() {
+            left -= share;
+            if left <= 0.0 {
+                return index;
+            }
+        }
+        shares.len() - 1
+    }
+
     /// Returns a count with a Poisson distribution: the events of a process within a time.
     pub fn draw_count(&mut self, mean: f64) -> u64 {
         let (mut time, mut count) = (0.0, 0);
