@@ -53,6 +53,8 @@ async fn an_assistant_finds_reads_and_changes_a_group_with_the_key_of_its_tenant
     }
     let group = world.get(&format!("/v1/groups/{id}"), &reader).await.expect_status(200);
     assert!(read("check_fix", json!({"id": id})).await.contains(r#""verdict":"too_early""#));
+    let compared = read("compare_devices", json!({"id": id})).await;
+    assert!(compared.contains("Fewer than 5 devices"), "{compared}");
     let check = read("check_version", json!({"app": app, "version": "2.5.0", "against": "2.4"})).await;
     assert!(check.contains(r#""verdict":"too_early""#) && check.contains("sends no sessions"), "{check}");
     assert_eq!([&group["status"], &group["resolved_in"], &group["assignee"]], ["resolved", "2.6.0", "Kim"]);

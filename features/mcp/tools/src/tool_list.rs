@@ -258,6 +258,15 @@ pub const TOOLS: &[ToolSpec] = &[
         request: |values| ApiRequest::get(format!("/v1/groups/{}/verdict", path_segment(values, "id"))),
     },
     ToolSpec {
+        name: "compare_devices",
+        description: "Says which device models and system versions the devices with the bug of a group have more often than all \
+                      installations of the same version, with the counts.",
+        arguments: &[GROUP_ID],
+        writes: false,
+        answer: ToolAnswer::Entry(&["version", "crashed", "installations", "values", "not_compared", "hint"]),
+        request: |values| ApiRequest::get(format!("/v1/groups/{}/commonalities", path_segment(values, "id"))),
+    },
+    ToolSpec {
         name: "resolve_group",
         description: "Resolves a group. A new report of a later version opens it again.",
         arguments: &[GROUP_ID, Argument::optional_text("in_version", "version without the bug")],
