@@ -104,9 +104,10 @@ pub async fn get_report(
     Ok((again, answer_headers(&symbolication, &found, form)?, named, body).into_response())
 }
 
-/// Returns the tag of an answer. Analyses that are off for the tenant are part of it, because their members are hidden.
+/// Returns the tag of an answer. The size is part of it, because texts of a revision may be removed, and so are analyses that are off
+/// for the tenant, because their members are hidden.
 fn entity_tag(symbolication: &Symbolication, found: &FoundReport, form: Representation) -> String {
-    let parts = [&found.listed.revision.to_string(), form.name()];
+    let parts = [&format!("{}.{}", found.listed.revision, found.size), form.name()];
     let off = symbolication.analyses.iter().filter(|analysis| !analysis.is_enabled(&found.analysis_switches));
     let names = off.map(|analysis| analysis.name);
     format!("\"{}\"", parts.into_iter().chain(names).collect::<Vec<_>>().join("-"))
