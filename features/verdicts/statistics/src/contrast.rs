@@ -61,7 +61,7 @@ pub fn find_common_values(values: &[ValueCounts]) -> Vec<usize> {
     let holds = |(rank, (chance, _)): &(usize, &(f64, usize))| {
         *chance <= FALSE_DISCOVERY_RATE * to_real(*rank as u64 + 1) / tests
     };
-    let kept = chances.iter().enumerate().filter(holds).map(|(rank, _)| rank + 1).last().unwrap_or(0);
+    let kept = chances.iter().enumerate().filter(holds).map(|(rank, _)| rank + 1).next_back().unwrap_or(0);
     let found = chances.into_iter().take(kept).map(|(_, index)| index);
     found.filter(|index| values[*index].crashed_share() >= LIFT_FLOOR * values[*index].share()).collect()
 }

@@ -1,7 +1,7 @@
 //! Bodies on their way into segments: whatever happens in between, a report has one body.
 
 use crate::queries::report;
-use crate::reports::{self, ArrivalOutcome, Effects};
+use crate::reports::{self, Arrival, ArrivalOutcome, Effects};
 use crate::requests::{self, RequestOutcome};
 use crate::segments::{self, MovedBody, PendingBody, ReportBody, SegmentIntent};
 use crate::tests::database::{Database, acme, arrival, image, publish, revised, start};

@@ -48,7 +48,7 @@ async fn a_rewritten_report_keeps_its_revision_and_its_requests_and_an_older_or_
         other
     };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    reports::delete_report(&mut tx, arrival(3).report_id, 0).await.unwrap();
+    reports::delete_report(&mut tx, arrival(3).report_id, 0, None).await.unwrap();
     tx.commit().await.unwrap();
     let all: Vec<_> = (1..=4).map(rewritten).collect();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
