@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 unslide_store::ids! {
     /// Id of a run over stored reports.
-    pub struct ScrubRunId;
+    ScrubRunId;
 }
 
 /// The kind of the jobs.
