@@ -175,9 +175,11 @@ fn list_common_values(crashed: &[Machine], all: &[Machine]) -> Vec<CommonValue> 
         if all < INSTALLATIONS_FLOOR as u64 {
             continue;
         }
-        for (value, crashed_with) in with_bug {
+        let values: BTreeSet<&str> = with_bug.keys().chain(of_all.keys()).copied().collect();
+        for value in values {
+            let count = |counts: &BTreeMap<&str, u64>| counts.get(value).copied().unwrap_or(0);
             names.push((fact, value));
-            counts.push(ValueCounts { crashed_with, crashed, all_with: of_all.get(value).copied().unwrap_or(0), all });
+            counts.push(ValueCounts { crashed_with: count(&with_bug), crashed, all_with: count(&of_all), all });
         }
     }
     let found = find_common_values(&counts).into_iter().take(VALUES_LIMIT);

@@ -39,23 +39,34 @@ impl ValueCounts {
         to_real(self.all_with) / to_real(self.all.max(1))
     }
 
-    fn is_judged(&self) -> bool {
-        self.crashed_with >= CRASHED_FLOOR && self.crashed_with <= self.crashed && self.all_with <= self.all
+    /// Returns true if the value is frequent enough in both together to be tested. Whether it is frequent with the bug must not
+    /// decide that: the tests that are counted would be chosen by their results.
+    fn is_tested(&self) -> bool {
+        let is_possible = self.crashed_with <= self.crashed && self.all_with <= self.all;
+        is_possible && self.crashed.min(self.crashed_with + self.all_with) >= CRASHED_FLOOR
+    }
+
+    fn is_worth_a_line(&self) -> bool {
+        self.crashed_with >= CRASHED_FLOOR && self.crashed_share() >= LIFT_FLOOR * self.share()
     }
 
     /// Returns the chance of so many installations with the value or more, if the bug does not depend on it.
     fn chance(&self) -> f64 {
         let (all, with) = (self.crashed + self.all, self.crashed_with + self.all_with);
         let drawn = Hypergeometric::new(all, with, self.crashed);
-        drawn.map_or(1.0, |drawn| drawn.sf(self.crashed_with.saturating_sub(1)))
+        match self.crashed_with.checked_sub(1) {
+            Some(fewer) => drawn.map_or(1.0, |drawn| drawn.sf(fewer)),
+            None => 1.0,
+        }
     }
 }
 
-/// Returns the indexes of the values that are more frequent with the bug than chance explains, the most telling first.
+/// Returns the indexes of the values that are more frequent with the bug than chance explains, the most telling first. `values` are all
+/// values of all facts, also those that no installation with the bug has.
 #[must_use]
 pub fn find_common_values(values: &[ValueCounts]) -> Vec<usize> {
-    let judged = values.iter().enumerate().filter(|(_, value)| value.is_judged());
-    let mut chances: Vec<(f64, usize)> = judged.map(|(index, value)| (value.chance(), index)).collect();
+    let tested = values.iter().enumerate().filter(|(_, value)| value.is_tested());
+    let mut chances: Vec<(f64, usize)> = tested.map(|(index, value)| (value.chance(), index)).collect();
     chances.sort_by(|one, other| one.0.total_cmp(&other.0));
     let tests = to_real(chances.len() as u64);
     let holds = |(rank, (chance, _)): &(usize, &(f64, usize))| {
@@ -63,7 +74,7 @@ pub fn find_common_values(values: &[ValueCounts]) -> Vec<usize> {
     };
     let kept = chances.iter().enumerate().filter(holds).map(|(rank, _)| rank + 1).next_back().unwrap_or(0);
     let found = chances.into_iter().take(kept).map(|(_, index)| index);
-    found.filter(|index| values[*index].crashed_share() >= LIFT_FLOOR * values[*index].share()).collect()
+    found.filter(|index| values[*index].is_worth_a_line()).collect()
 }
 
 #[cfg(test)]
