@@ -14,6 +14,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_captures_commands::FEATURE,
     // Names of an operating system's functions, from the files that a customer has.
     unslide_system_symbols_commands::FEATURE,
+    // Buckets and symbol servers that are asked for symbols.
+    unslide_symbol_sources_commands::FEATURE,
     // dSYMs for debuggers.
     unslide_symbol_server_commands::FEATURE,
     // What was wrong at the instruction of a crash, and the switch of a tenant.

@@ -7,6 +7,7 @@ mod command_line;
 mod failure;
 pub mod features;
 mod help;
+mod lookups;
 mod manual;
 mod offline;
 mod online;

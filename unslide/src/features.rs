@@ -40,6 +40,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_source_context::FEATURE,
     // dSYMs and names for debuggers and profilers. It has no hook.
     unslide_symbol_server::FEATURE,
+    // Buckets and symbol servers of tenants. Its hook only reads: it adds look-ups to images that are shown.
+    unslide_symbol_sources::FEATURE,
     // Names of an operating system's functions, and which are missing. It has no hook.
     unslide_system_symbols::FEATURE,
     // Crashes that testers send with TestFlight. It locks rows of its own only: words of testers after the report that they go with.

@@ -22,7 +22,7 @@ const fn signature(start: &'static [u8], name: &'static str, instead: &'static s
     Signature { start, name, instead }
 }
 
-const SIGNATURES: [Signature; 38] = [
+const SIGNATURES: [Signature; 37] = [
     signature(b"\x7fELF", "an ELF file of Linux or Android", DSYM_ADVICE),
     signature(b"MZ", "a Windows executable (PE)", DSYM_ADVICE),
     signature(b"Microsoft C/C++ MSF", "debug information of Windows (PDB)", DSYM_ADVICE),
@@ -53,7 +53,6 @@ const SIGNATURES: [Signature; 38] = [
     signature(b"PK\x07\x08", "a part of a split zip archive", REPACK),
     signature(b"\xfd7zXZ", "xz data, such as a tar.xz", REPACK),
     signature(b"BZh", "bzip2 data, such as a tar.bz2", REPACK),
-    signature(b"\x28\xb5\x2f\xfd", "zstd data, such as a tar.zst", REPACK),
     signature(b"\x04\x22\x4d\x18", "lz4 data", REPACK),
     signature(b"\x5d\0\0", "lzma data", REPACK),
     signature(b"LZIP", "lzip data", REPACK),
@@ -218,7 +217,6 @@ mod tests {
             (b"\xca\xfe\xba\xbe\0\0\0\x3d", "a Java class", "dSYM"),
             (b"\xfd7zXZ\0\0", "xz data", "zip or tar.gz"),
             (b"BZh91AY", "bzip2 data", "zip or tar.gz"),
-            (b"\x28\xb5\x2f\xfd\x24", "zstd data", "zip or tar.gz"),
             (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "zip or tar.gz"),
             (b"Rar!\x1a\x07\x01", "a rar archive", "zip or tar.gz"),
             (br#"{"version":"3","sources":[],"mappings":""}"#, "version as text", "version 3"),

@@ -97,12 +97,17 @@ impl ArchiveError {
         io::Error::other(self)
     }
 
+    /// Returns true if a reader's error carries one of these.
+    pub(super) fn is_inside(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<ArchiveError>)
+    }
+
     /// Returns the error that a reader carried, or converts a plain one with `otherwise`.
     pub(super) fn from_io(
         error: io::Error,
         otherwise: impl FnOnce(io::Error) -> ArchiveError,
     ) -> ArchiveError {
-        if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<ArchiveError>) {
+        if ArchiveError::is_inside(&error) {
             let inner = error.into_inner().and_then(|inner| inner.downcast::<ArchiveError>().ok());
             return inner.map_or_else(|| otherwise(io::ErrorKind::Other.into()), |inner| *inner);
         }

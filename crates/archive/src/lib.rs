@@ -1,4 +1,4 @@
-//! Unpacks uploaded files: zip, tar and gzip in any nesting, with the Mach-O files in them.
+//! Unpacks uploaded files: zip, tar, gzip and zstd in any nesting, with the Mach-O files in them.
 //!
 //! The first bytes of a file decide its kind; names are only shown. No file is ever written to a path from an
 //! archive. A path that leaves the archive is harmless: its file is read, and shown with a path inside. Links
@@ -28,7 +28,7 @@ pub use walk::unpack_upload;
 /// Limits for unpacking one upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnpackLimits {
-    /// Depth of nested archives; a gzip around a tar counts as two.
+    /// Depth of nested archives; a gzip or zstd around a tar counts as two.
     pub depth: usize,
     /// Entries of all archives together.
     pub entries: u64,

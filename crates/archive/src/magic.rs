@@ -24,6 +24,8 @@ pub enum FileKind {
     Zip,
     /// gzip data, of a tar archive or of one file.
     Gzip,
+    /// zstd data, of a tar archive or of one file.
+    Zstd,
     /// A tar archive.
     Tar,
     /// A static library, which has no debug id.
@@ -71,7 +73,7 @@ pub fn detect_file_kind(head: &[u8]) -> FileKind {
         (b"!<arch>\n", FileKind::StaticLibrary),
         (b"\xfd7zXZ\0", FileKind::Unsupported("xz")),
         (b"BZh", FileKind::Unsupported("bzip2")),
-        (b"\x28\xb5\x2f\xfd", FileKind::Unsupported("zstd")),
+        (b"\x28\xb5\x2f\xfd", FileKind::Zstd),
         (b"7z\xbc\xaf\x27\x1c", FileKind::Unsupported("7z")),
         (b"Rar!\x1a\x07", FileKind::Unsupported("rar")),
         (b"xar!", FileKind::Unsupported("xar")),

@@ -4,6 +4,7 @@ use crate::directory::{DirectoryChange, DirectoryEntry};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::groups::{Contradiction, GroupEvent};
 use crate::slots::PublishedSymbols;
+use crate::symbol_lookups::SymbolLookup;
 use crate::{GroupId, KeyId, OwnerTx, RunId, TenantTx};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -40,6 +41,8 @@ pub enum StoreEvent<'t> {
     TicketRequested(&'t mut TenantTx, &'t TicketRequest<'t>, &'t mut Option<TicketAnswer>),
     /// A feature asks which of the newest versions of this app are bad. The feature that checks releases adds them.
     ReleasesAsked(&'t mut TenantTx, &'t str, &'t mut Vec<BadRelease>),
+    /// An image is shown. The feature that looks for symbols beside uploads adds its look-ups of these debug ids.
+    LookupsAsked(&'t mut TenantTx, &'t [DebugId], &'t mut Vec<SymbolLookup>),
     /// A feature announces something to the others.
     Announced(&'t mut TenantTx, &'t [Announcement]),
 }
@@ -59,6 +62,7 @@ impl StoreEvent<'_> {
             | StoreEvent::DirectoryChanged(tx, _)
             | StoreEvent::TicketRequested(tx, ..)
             | StoreEvent::ReleasesAsked(tx, ..)
+            | StoreEvent::LookupsAsked(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }

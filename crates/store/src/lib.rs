@@ -26,6 +26,7 @@ pub mod requests;
 pub mod segments;
 pub mod sessions;
 pub mod sql;
+pub mod symbol_lookups;
 mod symbol_waits;
 pub mod symbols;
 pub mod tables;

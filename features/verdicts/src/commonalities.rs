@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration};
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::{Result, TenantTx};
-use unslide_verdicts_statistics::{CRASHED_FLOOR, FALSE_DISCOVERY_RATE, ValueCounts, find_common_values, format_count};
+use unslide_verdicts_statistics::{
+    CRASHED_FLOOR, FALSE_DISCOVERY_RATE, ValueCounts, find_common_values, format_count,
+};
 use utoipa::ToSchema;
 
 /// How far back reports of a group are read.
@@ -134,7 +136,11 @@ pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Com
     let crashed: Vec<Machine> = crashed.into_iter().filter(|machine| days.contains(&machine.day)).collect();
     let all = store::sample_installations(tx, &group.app, &version, &days).await?;
     if all.len() < INSTALLATIONS_FLOOR {
-        return Ok(Commonalities { version: Some(version), days, ..Commonalities::without(FEW_SESSIONS, crashed.len()) });
+        return Ok(Commonalities {
+            version: Some(version),
+            days,
+            ..Commonalities::without(FEW_SESSIONS, crashed.len())
+        });
     }
     Ok(Commonalities {
         version: Some(version),
@@ -179,7 +185,12 @@ fn list_common_values(crashed: &[Machine], all: &[Machine]) -> Vec<CommonValue> 
         for value in values {
             let count = |counts: &BTreeMap<&str, u64>| counts.get(value).copied().unwrap_or(0);
             names.push((fact, value));
-            counts.push(ValueCounts { crashed_with: count(&with_bug), crashed, all_with: count(&of_all), all });
+            counts.push(ValueCounts {
+                crashed_with: count(&with_bug),
+                crashed,
+                all_with: count(&of_all),
+                all,
+            });
         }
     }
     let found = find_common_values(&counts).into_iter().take(VALUES_LIMIT);
@@ -215,8 +226,13 @@ mod tests {
 
     #[test]
     fn a_system_that_all_devices_with_the_bug_have_is_said_with_its_share() {
-        let crashed = [machines(20, "iPhone16,1", "iOS 17.0"), machines(20, "iPhone14,2", "iOS 17.0")].concat();
-        let all = [machines(300, "iPhone16,1", "iOS 17.0"), machines(350, "iPhone16,1", "iOS 18.1"), machines(350, "iPhone14,2", "iOS 18.1")];
+        let crashed =
+            [machines(20, "iPhone16,1", "iOS 17.0"), machines(20, "iPhone14,2", "iOS 17.0")].concat();
+        let all = [
+            machines(300, "iPhone16,1", "iOS 17.0"),
+            machines(350, "iPhone16,1", "iOS 18.1"),
+            machines(350, "iPhone14,2", "iOS 18.1"),
+        ];
         let found = list_common_values(&crashed, &all.concat());
         let texts: Vec<&str> = found.iter().map(|value| value.text.as_str()).collect();
         assert_eq!(texts, ["system iOS 17.0: 40 of 40, of all installations 30 %"]);

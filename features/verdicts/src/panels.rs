@@ -14,7 +14,9 @@ use unslide_verdicts_statistics::format_count;
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let section = match slot {
-            PanelSlot::Group(group) => [find_fix_panel(tx, group).await?, find_common_panel(tx, group).await?],
+            PanelSlot::Group(group) => {
+                [find_fix_panel(tx, group).await?, find_common_panel(tx, group).await?]
+            }
             PanelSlot::Version(scope) => [Some(find_check_panel(tx, scope).await?), None],
             _ => [None, None],
         };
@@ -52,7 +54,9 @@ fn describe_common(found: &Commonalities) -> PanelSection {
     let is_empty = table.rows.is_empty();
     PanelSection {
         heading: "What they have in common",
-        hint: is_empty.then_some("Neither a model nor a system stands out beside the sessions of the same version and days."),
+        hint: is_empty.then_some(
+            "Neither a model nor a system stands out beside the sessions of the same version and days.",
+        ),
         table: Some(table).filter(|_| !is_empty),
         ..PanelSection::default()
     }

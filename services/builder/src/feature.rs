@@ -1,15 +1,19 @@
 //! Extension of the builder by features.
 
+pub use crate::build::receive::{JobFile, ReceivedFile};
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
 pub use crate::stored_bodies::{FetchedBody, ReportVariant};
 
 use crate::build::child::{self, ChildError};
+use crate::build::receive;
 use crate::build::resources::BuildResources;
+use crate::build::slices::unpack_file;
 use crate::deleted_tenants::check_alive;
 use crate::stored_bodies;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -17,6 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use time::Duration;
 use unslide_artifacts::ObjectStore;
+use unslide_model::DebugId;
 use unslide_report::reader::ReportReaders;
 use unslide_sandbox::{ChildTask, Task};
 use unslide_store::jobs::{self, JobLease};
@@ -31,6 +36,9 @@ pub struct BuilderFeature {
     pub jobs: &'static [JobHandler],
 }
 
+/// The state of a feature with its settings, which all its jobs share.
+pub type JobState = Arc<dyn Any + Send + Sync>;
+
 /// Everything that features add to a builder.
 #[derive(Clone, Debug, Default)]
 pub struct BuilderFeatures {
@@ -42,6 +50,8 @@ pub struct BuilderFeatures {
     pub features: Vec<BuilderFeature>,
     /// Derived objects of their analyses, each once.
     pub derived: Vec<DerivedObject>,
+    /// States of features, each of a type of its own.
+    pub states: Vec<JobState>,
 }
 
 /// The work of a job. It ends the job itself if it returns without a failure.
@@ -126,12 +136,54 @@ impl<'b> FeatureJob<'b> {
         stored_bodies::fetch_body(&self.resources.storage, self.lease.tenant()?, report, source).await
     }
 
+    /// Returns the state of the job's feature by its type.
+    ///
+    /// # Errors
+    /// The builder runs without it.
+    pub fn find_state<T: Any + Send + Sync>(&self) -> Result<&T, JobFailure> {
+        let found = self.resources.states.iter().find_map(|state| state.downcast_ref());
+        found.ok_or_else(|| {
+            JobFailure::Again("the feature of the job has no state in this builder".to_owned())
+        })
+    }
+
     /// Waits for capacity in the work folder for a file of `bytes` and its unpacked contents.
     ///
     /// # Errors
     /// Returns an error if it does not fit, or no capacity becomes free in time.
     pub async fn acquire_room(&self, bytes: u64) -> Result<Arc<Room>, JobFailure> {
         self.resources.work.acquire_room(bytes, self.resources.places.is_extra(self.lease.id)).await
+    }
+
+    /// Has a child process list the debug ids of the objects in a file of the job's folder, which it unpacks as an upload. The file
+    /// is gone afterwards.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or a limit is reached.
+    pub async fn list_debug_ids(
+        &self,
+        room: &Arc<Room>,
+        file: &str,
+        name: &str,
+    ) -> Result<Vec<DebugId>, JobFailure> {
+        let unpacked = unpack_file(self.resources, self.lease, room, file, name).await?;
+        Ok(unpacked.slices.iter().filter_map(|slice| slice.new.debug_id).collect())
+    }
+
+    /// Returns the largest size of a file that the job's tenant may upload.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn read_file_limit(&self) -> Result<u64, JobFailure> {
+        receive::read_file_limit(self.resources, self.lease).await
+    }
+
+    /// Takes a file of the job's folder as an upload of the job's tenant: a job of its own builds what is in it.
+    ///
+    /// # Errors
+    /// Returns an error if a server fails, or the tenant is deleted.
+    pub async fn receive_file(&self, file: &JobFile<'_>) -> Result<ReceivedFile, JobFailure> {
+        receive::receive_file(self.resources, self.lease, file).await
     }
 
     /// Runs a task in a child process in the job's folder, and reads its answer of at most `answer_bytes`.

@@ -77,18 +77,23 @@ pub async fn run(
         objects: ObjectStore::s3(&config.objects).await,
     };
     let handlers = || features.features.iter().flat_map(|feature| feature.jobs);
+    // Jobs without a task of their own have memory of the others for their short children.
+    let child_places =
+        handlers().filter(|handler| handler.child_task.is_some()).map(|handler| handler.places);
     let metrics = Metrics::new(&host.metrics)?;
     let builder = Arc::new(Builder {
         build: BuildResources {
             storage: storage.clone(),
             work: WorkFolder::new(&config.builder),
-            memory: MemoryBudget::new(&config.builder, handlers().map(|handler| handler.places).sum()),
+            memory: MemoryBudget::new(&config.builder, child_places.sum()),
             settings: config.builder.clone(),
             symbol_bytes: config.tenants.symbol_bytes,
+            upload_bytes: config.tenants.upload_bytes,
             places: SharedPlaces::new(handlers().map(|handler| handler.kind)),
             child,
             derived: features.derived.clone(),
             readers: features.readers.clone(),
+            states: features.states.clone(),
             metrics: metrics.clone(),
         },
         requests: RequestResources {

@@ -43,10 +43,10 @@ pub fn starts_as_source_map(path: &Path) -> std::io::Result<bool> {
     Ok(matches!(file_kind(path)?, FileKind::Binary(Binary::SourceMap)))
 }
 
-/// Returns true for a file that the archive reader accepts: zip, gzip or tar.
+/// Returns true for a file that the archive reader accepts: zip, gzip, zstd or tar.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
 pub fn is_archive(path: &Path) -> std::io::Result<bool> {
-    Ok(matches!(file_kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Tar))
+    Ok(matches!(file_kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar))
 }

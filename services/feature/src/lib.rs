@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use unslide_api::ApiFeatures;
 use unslide_api::feature::ApiFeature;
+use unslide_builder::feature::JobState;
 use unslide_builder::{BuilderFeature, BuilderFeatures};
 use unslide_indexer::IndexerFeatures;
 pub use unslide_indexer::{
@@ -56,7 +57,7 @@ impl Feature {
     /// Adds the part of the api.
     #[must_use]
     pub fn with_api(self, api: ApiFeature) -> ConfiguredFeature {
-        ConfiguredFeature { feature: self, settings: None, api }
+        ConfiguredFeature { feature: self, settings: None, api, builder: None }
     }
 }
 
@@ -68,6 +69,8 @@ pub struct ConfiguredFeature {
     pub settings: Option<FeatureSettings>,
     /// Its additions to the api.
     pub api: ApiFeature,
+    /// Its settings as its jobs in the builder use them, if they do.
+    pub builder: Option<JobState>,
 }
 
 /// The settings of a feature.
@@ -123,6 +126,7 @@ pub fn for_builder(features: &[ConfiguredFeature]) -> BuilderFeatures {
         readers: collect_readers(features),
         features: builder.collect(),
         derived: collect_derived(&collect_analyses(features)),
+        states: features.iter().filter_map(|feature| feature.builder.clone()).collect(),
     }
 }
 

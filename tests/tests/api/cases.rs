@@ -189,6 +189,14 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         world.send(set).await.expect_status(200);
     }
     receiver["name"] = "siem".into();
+    let mut source =
+        json!({"name": "builds", "kind": "http", "layout": "unified", "address": "https://symbols.invalid"});
+    for name in ["probed", "doomed"] {
+        source["name"] = name.into();
+        let set = world.request(Method::PUT, "/v1/symbol-sources", key).body(source.to_string());
+        world.send(set).await.expect_status(200);
+    }
+    source["name"] = "builds".into();
     let log = world.get("/v1/audit-log?limit=1", key).await.expect_status(200);
     let entries_after = format!("/v1/audit-log/entries?after={}", log["items"][0]["id"].as_str().unwrap());
     let slack = json!({"bot_token": "xoxb-1", "signing_secret": "0123456789abcdef0123456789abcdef", "channel": "C1", "team": "T1",
@@ -511,6 +519,24 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("test_audit_receiver", Case::new("/v1/audit-log/receivers/probed/test", Foreign::NotFound)),
         ("remove_audit_receiver", Case::new("/v1/audit-log/receivers/doomed", Foreign::NotFound)),
+        (
+            "list_symbol_sources",
+            Case::new(
+                "/v1/symbol-sources",
+                Foreign::Own(|body| assert!(!body.to_string().contains("doomed"))),
+            ),
+        ),
+        (
+            "set_symbol_source",
+            Case::new("/v1/symbol-sources", Foreign::Own(|body| assert_eq!(body["name"], "builds")))
+                .body(source),
+        ),
+        (
+            "test_symbol_source",
+            Case::new("/v1/symbol-sources/probed/test", Foreign::NotFound)
+                .body(json!({"debug_id": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"})),
+        ),
+        ("remove_symbol_source", Case::new("/v1/symbol-sources/doomed", Foreign::NotFound)),
         ("get_slack", Case::new("/v1/chat/slack", Foreign::Own(|body| assert!(body["slack"].is_null())))),
         (
             "set_slack",

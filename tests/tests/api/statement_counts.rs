@@ -301,6 +301,13 @@ impl Subject {
                 world.send(set).await.expect_status(200);
                 path = "/v1/audit-log/receivers/removed".to_owned();
             }
+            "remove_symbol_source" => {
+                let mut source = self.cases["set_symbol_source"].body.clone().unwrap();
+                source["name"] = "removed".into();
+                let set = world.request(Method::PUT, "/v1/symbol-sources", key).body(source.to_string());
+                world.send(set).await.expect_status(200);
+                path = "/v1/symbol-sources/removed".to_owned();
+            }
             "remove_slack" => {
                 let slack = self.cases["set_slack"].body.clone().unwrap();
                 let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());

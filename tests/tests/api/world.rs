@@ -38,6 +38,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_scrubbing::feature(),
         unslide_source_context::feature(),
         unslide_symbol_server::feature(),
+        unslide_symbol_sources::feature(&symbol_sources_config()),
         unslide_system_symbols::feature(),
         unslide_testflight::feature(testflight_config()),
         unslide_audit_export::feature(audit_export_config()),
@@ -63,6 +64,13 @@ fn audit_export_config() -> unslide_audit_export::Config {
     let mut config = unslide_audit_export::Config::default();
     config.api.audit_export.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config.api.audit_export.look_millis = 3_600_000;
+    config
+}
+
+/// Symbol sources that no builder asks.
+fn symbol_sources_config() -> unslide_symbol_sources::Config {
+    let mut config = unslide_symbol_sources::Config::default();
+    config.builder.symbol_sources.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config
 }
 

@@ -266,7 +266,12 @@ async fn rules_that_are_applied_take_texts_out_of_stored_reports() {
     let told = wait_for_messages(&receiver).await;
     assert!(told.iter().any(|message| message.contains("planted.4711")), "{told:?}");
     let stored = find_places(&installation, "planted.4711").await;
-    assert!(["reports", "groups", "group_terms", "alert_events"].iter().all(|table| stored.iter().any(|at| at == table)), "{stored:?}");
+    assert!(
+        ["reports", "groups", "group_terms", "alert_events"]
+            .iter()
+            .all(|table| stored.iter().any(|at| at == table)),
+        "{stored:?}"
+    );
     let before = list_identities(&client).await;
 
     let file = write_rules();

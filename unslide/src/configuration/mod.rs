@@ -51,10 +51,14 @@ impl Configuration {
     pub fn validate(&self, service: Option<Service>) -> Vec<ConfigProblem> {
         let mut problems = self.process.validate();
         let of = |one: Service| service.is_none_or(|service| service == one);
+        let settings = self.features.iter().filter_map(|feature| feature.settings.as_ref());
+        let of_features = settings.flat_map(|settings| settings.problems.clone());
         if of(Service::Api) {
             problems.extend(self.api.validate());
-            let settings = self.features.iter().filter_map(|feature| feature.settings.as_ref());
-            problems.extend(settings.flat_map(|settings| settings.problems.clone()));
+            // The api reads all settings of features, the builder those in its own section.
+            problems.extend(of_features);
+        } else if of(Service::Builder) {
+            problems.extend(of_features.filter(|problem| problem.key.starts_with("builder.")));
         }
         if of(Service::Builder) {
             problems.extend(self.builder.validate());

@@ -47,7 +47,9 @@ pub fn unpack_upload(
             budget.charge_member()?;
             walk.sink.receive_member(name, binary, &mut source)?;
         }
-        FileKind::Gzip => walk.walk_gzip(&mut source, name, "", 1)?,
+        layer @ (FileKind::Gzip | FileKind::Zstd) => {
+            walk.walk_packed(layer, &mut source, name, "", 1)?;
+        }
         FileKind::Tar => tar::walk_entries(&mut walk, &mut source, "", 1)?,
     }
     let mut contents = walk.contents;
@@ -71,7 +73,7 @@ impl Walk<'_> {
         self.sink.len()
     }
 
-    /// Handles an entry of an archive, or the content of a gzip layer. `container` is the innermost archive
+    /// Handles an entry of an archive, or the content of a gzip or zstd layer. `container` is the innermost archive
     /// with a path of its own. If it is broken, the caller handles the error.
     pub(super) fn walk_content(
         &mut self,
@@ -102,15 +104,19 @@ impl Walk<'_> {
                 self.record_skipped(path, SkipReason::Format(format));
                 Ok(())
             }
-            FileKind::Zip | FileKind::Gzip | FileKind::Tar if depth >= self.budget.limits.depth => {
+            FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar
+                if depth >= self.budget.limits.depth =>
+            {
                 self.record_skipped(path, SkipReason::TooDeep);
                 Ok(())
             }
-            FileKind::Zip | FileKind::Gzip | FileKind::Tar => {
+            FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar => {
                 let kept = self.sink.len();
                 let walked = match kind {
                     FileKind::Zip => self.spooled_zip(&mut content, path, depth + 1),
-                    FileKind::Gzip => self.walk_gzip(&mut content, path, path, depth + 1),
+                    FileKind::Gzip | FileKind::Zstd => {
+                        self.walk_packed(kind, &mut content, path, path, depth + 1)
+                    }
                     _ => tar::walk_entries(self, &mut content, path, depth + 1),
                 };
                 match walked {
@@ -132,16 +138,17 @@ impl Walk<'_> {
         zip::walk_entries(self, &mut spool, path, depth)
     }
 
-    /// Handles a gzip layer. `path` is the path of its content; errors name the archive `container`.
-    fn walk_gzip(
+    /// Handles a layer of gzip or zstd. `path` is the path of its content; errors name the archive `container`.
+    fn walk_packed(
         &mut self,
+        layer: FileKind,
         packed: &mut dyn Read,
         path: &str,
         container: &str,
         depth: usize,
     ) -> Result<(), ArchiveError> {
         let budget = self.budget;
-        let layer = Gzip { decoder: MultiGzDecoder::new(BufReader::new(packed)), container, at: 0 };
+        let layer = PackedLayer::new(layer, packed, container)?;
         let mut unpacked = budget.wrap_decompressor(path, layer);
         budget.charge_entry()?;
         // A tar directly below the upload has no path of its own: if it is broken, the upload fails.
@@ -165,23 +172,55 @@ impl Walk<'_> {
     }
 }
 
-/// A gzip decoder. Its errors name the broken archive and the offset.
-struct Gzip<'a, R> {
-    decoder: MultiGzDecoder<R>,
+/// A decoder of gzip or zstd. Its errors name the broken archive and the offset.
+struct PackedLayer<'a> {
+    decoder: Box<dyn Read + 'a>,
     container: &'a str,
+    /// The words for its content.
+    what: &'static str,
     at: u64,
 }
 
-impl<R: io::BufRead> Read for Gzip<'_, R> {
+impl<'a> PackedLayer<'a> {
+    fn new(
+        layer: FileKind,
+        packed: &'a mut dyn Read,
+        container: &'a str,
+    ) -> Result<PackedLayer<'a>, ArchiveError> {
+        let packed = BufReader::new(packed);
+        let (decoder, what): (Box<dyn Read + 'a>, _) = match layer {
+            FileKind::Zstd => {
+                let decoder = zstd::Decoder::with_buffer(packed).map_err(ArchiveError::Disk)?;
+                (Box::new(ZstdErrors(decoder)), "its zstd stream, unpacked,")
+            }
+            _ => (Box::new(MultiGzDecoder::new(packed)), "its gzip stream, unpacked,"),
+        };
+        Ok(PackedLayer { decoder, container, what, at: 0 })
+    }
+}
+
+impl Read for PackedLayer<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.decoder.read(buffer).map_err(|error| {
-            ArchiveError::from_io(error, |e| {
-                convert_decoder_error(e, self.container, "its gzip stream, unpacked,", self.at)
-            })
-            .into_io()
+            ArchiveError::from_io(error, |e| convert_decoder_error(e, self.container, self.what, self.at))
+                .into_io()
         })?;
         self.at += read as u64;
         Ok(read)
+    }
+}
+
+/// Gives the errors of zstd about its input the kind that gzip gives them: zstd has none of its own.
+struct ZstdErrors<R>(R);
+
+impl<R: Read> Read for ZstdErrors<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::Other if !ArchiveError::is_inside(&error) => {
+                io::Error::new(io::ErrorKind::InvalidData, error)
+            }
+            _ => error,
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Archives that lie, break off or want to do harm.
 
-use super::{Kept, checksum, gz, open, raw_tar, sparse, tar_of, thin, zip_of};
+use super::{Kept, checksum, gz, open, raw_tar, sparse, tar_of, thin, zip_of, zst};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
@@ -24,7 +24,7 @@ fn blown_up(bytes: usize) -> Vec<u8> {
 fn a_bomb_is_refused_before_it_unfolds() {
     let limits = UnpackLimits { free_bytes: 1 << 20, ..UnpackLimits::default() };
     let bomb = blown_up(64 << 20);
-    for upload in [zip_of(&[("a", &bomb)]), gz(&tar_of(&[("a", &bomb)])), gz(&bomb)] {
+    for upload in [zip_of(&[("a", &bomb)]), gz(&tar_of(&[("a", &bomb)])), gz(&bomb), zst(&bomb)] {
         assert!(upload.len() < bomb.len() / 100);
         let error = open(&upload, &limits).unwrap_err();
         assert!(matches!(error, ArchiveError::Bomb { .. }), "{error}");
@@ -201,7 +201,12 @@ fn a_broken_archive_among_others_costs_only_itself() {
     // The second member's first bytes: the first is found before the damage is.
     let at = damaged.windows(4).rposition(|w| w == b"PK\x03\x04").unwrap();
     damaged[at] = 0;
-    for broken in [&inner[..inner.len() - 5], &damaged, &gz(&tar_of(&[("z", &thin(3))]))[..300]] {
+    let mut wrong = zst(&thin(3));
+    wrong[20..40].fill(0xff);
+    let cut = zst(&tar_of(&[("z", &thin(3))]));
+    for broken in
+        [&inner[..inner.len() - 5], &damaged, &gz(&tar_of(&[("z", &thin(3))]))[..300], &cut[..100], &wrong]
+    {
         for upload in
             [zip_of(&[("in", broken), ("good", &thin(9))]), tar_of(&[("in", broken), ("good", &thin(9))])]
         {

@@ -94,6 +94,26 @@ pub fn gz(bytes: &[u8]) -> Vec<u8> {
     gz.finish().unwrap()
 }
 
+pub fn zst(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+#[test]
+fn zstd_is_a_layer_as_gzip_is() {
+    let tar = tar_of(&[("Shop.app.dSYM/Contents/Resources/DWARF/Shop", &thin(1))]);
+    for packed in [zst(&tar), gz(&zst(&tar)), zip_of(&[("all.tar.zst", &zst(&tar))])] {
+        let (members, _) = open(&packed, &UnpackLimits::default()).unwrap();
+        assert_eq!(members.len(), 1, "{members:?}");
+        assert_eq!(members[0].1, thin(1));
+    }
+    assert_eq!(open(&zst(&thin(2)), &UnpackLimits::default()).unwrap().0, [("upload".to_owned(), thin(2))]);
+    let cut = zst(&thin(2));
+    assert_eq!(open(&cut[..cut.len() - 5], &UnpackLimits::default()).unwrap_err().reason(), "truncated");
+    let mut wrong = zst(&thin(2));
+    wrong[20..40].fill(0xff);
+    assert_eq!(open(&wrong, &UnpackLimits::default()).unwrap_err().reason(), "corrupt");
+}
+
 /// One tar entry with any name and kind, without the end of an archive.
 pub fn raw_tar(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
     let mut tar = vec![0; 512];

@@ -1,5 +1,6 @@
 //! The images that reports wait for.
 
+use crate::symbol_lookups::{SymbolLookup, group_by_id, list_lookups};
 use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -44,6 +45,10 @@ pub struct MissingDebugId {
     /// When the last such report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
+    /// Where else its symbols were looked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 5)]
+    pub lookups: Vec<SymbolLookup>,
 }
 
 /// Which of them to list.
@@ -59,7 +64,7 @@ pub struct MissingFilter {
 
 /// Lists the debug ids that reports came without symbols for and that have none now, or those of a stripped
 /// binary (a quality below 2, a symbol table) for an image of the app; the most wanted first, from the one
-/// after `after` (its reports and its debug id) on.
+/// after `after` (its reports and its debug id) on, with their look-ups.
 pub async fn list_missing(
     tx: &mut TenantTx,
     filter: &MissingFilter,
@@ -92,20 +97,21 @@ pub async fn list_missing(
     )
     .fetch_all(connection)
     .await?;
+    let debug_ids: Vec<DebugId> = rows.iter().map(|row| DebugId::from_uuid(row.debug_id)).collect();
+    let mut lookups = group_by_id(list_lookups(tx, &debug_ids).await?);
     Ok(rows
         .into_iter()
-        .map(|row| MissingDebugId {
-            image: WantedImage {
-                debug_id: DebugId::from_uuid(row.debug_id),
-                name: row.name,
-                arch: row.arch,
-                reports: row.reports,
-            },
-            system: row.system,
-            apps: row.apps,
-            versions: row.versions,
-            first_seen: row.first_seen,
-            last_seen: row.last_seen,
+        .map(|row| {
+            let debug_id = DebugId::from_uuid(row.debug_id);
+            MissingDebugId {
+                image: WantedImage { debug_id, name: row.name, arch: row.arch, reports: row.reports },
+                system: row.system,
+                apps: row.apps,
+                versions: row.versions,
+                first_seen: row.first_seen,
+                last_seen: row.last_seen,
+                lookups: lookups.remove(&debug_id).unwrap_or_default(),
+            }
         })
         .collect())
 }

@@ -58,6 +58,7 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
         StoreEvent::GroupsChanged(..)
         | StoreEvent::GroupsContradicted(..)
         | StoreEvent::ReleasesAsked(..)
+        | StoreEvent::LookupsAsked(..)
         | StoreEvent::DirectoryAsked(..)
         | StoreEvent::DirectoryChanged(..)
         | StoreEvent::GroupsDeleted(..)

@@ -43,9 +43,12 @@ fn event_for_symbols(symbols: &PublishedSymbols) -> NewLiveEvent {
 /// Deletes the tenant's events with titles of groups.
 async fn delete_titles(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!("DELETE FROM live_events WHERE tenant = $1 AND (data ? 'title' OR data ? 'headline')", tenant)
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "DELETE FROM live_events WHERE tenant = $1 AND (data ? 'title' OR data ? 'headline')",
+        tenant
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 

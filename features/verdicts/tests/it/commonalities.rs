@@ -25,9 +25,12 @@ async fn a_system_that_stands_out_is_named_with_its_share_of_all_installations()
     let found = compare(&world, group).await;
     let shown = (&found["version"], &found["crashed"], &found["installations"]);
     assert_eq!(shown, (&json!("2.4.1"), &json!(40), &json!(200)), "{found}");
-    let texts: Vec<&str> = found["values"].as_array().unwrap().iter().map(|value| value["text"].as_str().unwrap()).collect();
-    let expected =
-        ["model iPhone14,2: 40 of 40, of all installations 30 %", "system iOS 17.0: 40 of 40, of all installations 30 %"];
+    let texts: Vec<&str> =
+        found["values"].as_array().unwrap().iter().map(|value| value["text"].as_str().unwrap()).collect();
+    let expected = [
+        "model iPhone14,2: 40 of 40, of all installations 30 %",
+        "system iOS 17.0: 40 of 40, of all installations 30 %",
+    ];
     assert_eq!(texts, expected);
     assert!(found["not_compared"].as_array().unwrap().contains(&json!("own keys")), "{found}");
     let browser = Browser::signed_in(&world, &world.key).await;

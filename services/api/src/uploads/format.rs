@@ -15,11 +15,12 @@ pub fn check_format(head: &[u8]) -> Result<(), Problem> {
     }
     match detect_file_kind(head) {
         FileKind::Zip if head.starts_with(EMPTY_ZIP) => {}
-        FileKind::Zip | FileKind::Gzip | FileKind::Tar | FileKind::Binary(_) => return Ok(()),
+        FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar | FileKind::Binary(_) => {
+            return Ok(());
+        }
         FileKind::StaticLibrary | FileKind::BundleManifest | FileKind::Unsupported(_) | FileKind::Other => {}
     }
-    let taken =
-        "zip, tar, tar.gz, gz, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";
+    let taken = "zip, tar, tar.gz, gz, tar.zst, zst, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";
     Err(Problem::new(Kind::UnsupportedFormat, format!("{}. An upload is {taken}", describe_format(head))))
 }
 
@@ -37,9 +38,10 @@ mod tests {
         tar[257..262].copy_from_slice(b"ustar");
         let sum: u32 = tar.iter().map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
         tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        let heads: [&[u8]; 10] = [
+        let heads: [&[u8]; 11] = [
             b"PK\x03\x04rest",
             b"\x1f\x8b\x08",
+            b"\x28\xb5\x2f\xfd",
             &tar,
             b"\xcf\xfa\xed\xfe....",
             b"\xce\xfa\xed\xfe....",

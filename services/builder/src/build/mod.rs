@@ -6,6 +6,7 @@ pub(crate) mod child;
 pub(crate) mod derive;
 pub(crate) mod memory;
 pub(crate) mod publish;
+pub(crate) mod receive;
 pub(crate) mod resources;
 pub(crate) mod slices;
 pub(crate) mod work_folder;

@@ -3,6 +3,7 @@
 use super::memory::MemoryBudget;
 use super::work_folder::WorkFolder;
 use crate::config::Settings;
+use crate::feature::JobState;
 use crate::metrics::Metrics;
 use crate::places::SharedPlaces;
 use crate::storage::JobStorage;
@@ -16,6 +17,8 @@ pub(crate) struct BuildResources {
     pub(crate) settings: Settings,
     /// Limit for a tenant's stored symbols in bytes, if the tenant has no limit of its own.
     pub(crate) symbol_bytes: u64,
+    /// The same for one upload.
+    pub(crate) upload_bytes: u64,
     pub(crate) work: WorkFolder,
     pub(crate) memory: MemoryBudget,
     pub(crate) places: SharedPlaces,
@@ -25,5 +28,7 @@ pub(crate) struct BuildResources {
     pub(crate) derived: Vec<DerivedObject>,
     /// Readers of reports in other formats.
     pub(crate) readers: ReportReaders,
+    /// States of features with their settings.
+    pub(crate) states: Vec<JobState>,
     pub(crate) metrics: Metrics,
 }

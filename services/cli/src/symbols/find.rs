@@ -139,7 +139,9 @@ impl Search {
     /// Adds a named file. It is sent even if only the server can recognise it.
     fn named_file(&mut self, path: &Path) {
         match file_kind(path) {
-            Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add_file(path),
+            Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar) => {
+                self.add_file(path)
+            }
             Ok(_) => {
                 let reason = describe_file(path).unwrap_or_else(|error| error.to_string());
                 self.failed.push((path.to_path_buf(), reason));

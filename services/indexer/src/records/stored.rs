@@ -73,7 +73,7 @@ pub fn rewrite_stored_report(
         value: Some(Bytes::from(document)),
         headers,
     };
-    let ReadReport { arrival, .. } =
-        read_report(&record, &reading).map_err(|Unreadable { reason, detail }| format!("{reason}: {detail}"))?;
+    let ReadReport { arrival, .. } = read_report(&record, &reading)
+        .map_err(|Unreadable { reason, detail }| format!("{reason}: {detail}"))?;
     Ok(Some(Arrival { received_at: source.received_at, revision: source.revision, ..arrival }))
 }

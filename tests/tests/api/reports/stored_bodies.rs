@@ -24,13 +24,23 @@ async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStor
     let mut out = segment::SEGMENT_HEADER.to_vec();
     let mut moved = Vec::new();
     for waiting in segments::list_pending_bodies(&mut tx, day, None, 1 << 20).await.unwrap() {
-        let segments::PendingBody { received_at, report_id, variant, revision, stored_at, body, .. } = waiting;
+        let segments::PendingBody { received_at, report_id, variant, revision, stored_at, body, .. } =
+            waiting;
         let id = BodyId { tenant: acme.clone(), report_id, variant, revision };
         let json = unslide_proto::body::decompress_report(&body, 1 << 20).unwrap();
         let (frame, key) = segment::seal_frame(&id, &json).unwrap();
         let (offset, length) = (out.len() as u64, frame.len() as u64);
         out.extend_from_slice(&frame);
-        moved.push(segments::MovedBody { received_at, report_id, variant, revision, stored_at, offset, length, key });
+        moved.push(segments::MovedBody {
+            received_at,
+            report_id,
+            variant,
+            revision,
+            stored_at,
+            offset,
+            length,
+            key,
+        });
     }
     if let Some(objects) = objects {
         objects.put(&key, out.into(), &Put::default()).await.unwrap();

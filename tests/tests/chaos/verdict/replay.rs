@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 63] = [
+const APART: [&str; 65] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -22,6 +22,8 @@ const APART: [&str; 63] = [
     "partial_uploads",
     "upload_parts",
     "symbol_slots",
+    "symbol_sources",
+    "symbol_source_requests",
     // Of rules that people make; a replay tells nothing again.
     "regression_rules",
     "held_regressions",

@@ -1,5 +1,6 @@
 //! dSYMs: their uploads, and the reports that wait for them.
 
+mod bucket;
 mod late_binaries;
 mod late_symbols;
 mod symbols;

@@ -1,5 +1,6 @@
 //! Explanations as text.
 
+use crate::lookups::describe_lookup;
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 use unslide_report::format_value;
@@ -159,6 +160,7 @@ fn show_backtrace(out: &mut Lines, explanation: &Value, backtrace: &Value, only:
         let image =
             frame["image"].as_u64().and_then(|at| explanation["images"].get(usize::try_from(at).ok()?));
         show_frame(out, frame, image, only.is_some());
+        show_lookups(out, &explanation["lookups"], image);
     }
     true
 }
@@ -217,6 +219,14 @@ fn show_frame(out: &mut Lines, frame: &Value, image: Option<&Value>, in_full: bo
     step("symbols", &image["status"]);
     step("quality", &image["symcache"]["quality"]);
     step("object", &image["symcache"]["object"]);
+}
+
+/// Shows where else the symbols of a frame's image were looked for.
+fn show_lookups(out: &mut Lines, lookups: &Value, image: Option<&Value>) {
+    let Some(debug_id) = image.map(|image| &image["debug_id"]).filter(|id| id.is_string()) else { return };
+    for lookup in lookups.as_array().into_iter().flatten().filter(|lookup| lookup["debug_id"] == *debug_id) {
+        out.write_line(format_args!("      symbols: {}", describe_lookup(lookup)));
+    }
 }
 
 fn member_text<'v>(value: &'v Value, member: &str) -> &'v str {

@@ -1,5 +1,6 @@
 //! `unslide symbols list`, `missing` and `delete`.
 
+use crate::lookups::describe_lookup;
 use crate::prelude::*;
 use unslide_cli::confirm_action;
 use unslide_cli::listing::{ListForm, Listing, filter_given, item_text};
@@ -130,7 +131,7 @@ pub fn list_missing(arguments: MissingArguments) -> Outcome {
         path: "/v1/missing-symbols",
         query,
         limit: 50,
-        head: &["DEBUG ID", "REPORTS", "LAST SEEN", "NAME", "ARCH", "APPS", "VERSIONS"],
+        head: &["DEBUG ID", "REPORTS", "LAST SEEN", "NAME", "ARCH", "APPS", "VERSIONS", "SOURCES"],
         row: |image| {
             [
                 item_text(image, "debug_id"),
@@ -140,11 +141,16 @@ pub fn list_missing(arguments: MissingArguments) -> Outcome {
                 item_text(image, "arch"),
                 join_texts(&image["apps"]),
                 join_texts(&image["versions"]),
+                join_lookups(&image["lookups"]),
             ]
         },
         empty: "no report lacks symbols that an upload would bring",
     };
     block_on(async { arguments.form.print_list(listing, &Client::new(&arguments.server)?).await })
+}
+
+fn join_lookups(list: &Value) -> String {
+    list.as_array().into_iter().flatten().map(describe_lookup).collect::<Vec<_>>().join("; ")
 }
 
 fn join_texts(list: &Value) -> String {

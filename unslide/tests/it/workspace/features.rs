@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 74] = [
+const WORDS: [(&str, &str); 77] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -60,6 +60,9 @@ const WORDS: [(&str, &str); 74] = [
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),
     ("symbol-server", "names-key"),
+    ("symbol-sources", "unslide_symbol_sources"),
+    ("symbol-sources", "symbol_source"),
+    ("symbol-sources", "symbol-source"),
     ("system-symbols", "unslide_system_symbols"),
     ("testflight", "unslide_testflight"),
     ("testflight", "testflight_"),
@@ -107,7 +110,8 @@ const ACCEPTED: [(&str, &str); 15] = [
 ];
 
 /// Sources of features with another feature's word, or folders of them, with the reason.
-const ALLOWED_PAIRS: [(&str, &str, &str); 16] = [
+const ALLOWED_PAIRS: [(&str, &str, &str); 17] = [
+    ("features/symbol-sources", "symbol-server", "a layout of servers that tenants name"),
     ("features/scrubbing/rules/src/pattern.rs", "captures", "groups of a regular expression"),
     ("features/person-erasure/src", "captures", "the words for what was erased"),
     ("features/person-erasure/src", "health", "the words for what was erased"),

@@ -60,7 +60,10 @@ async fn a_rewritten_report_keeps_its_revision_and_its_requests_and_an_older_or_
     assert_eq!((stored.listed.revision, stored.listed.reason.as_deref()), (1, Some("scrubbed")));
     assert_eq!(stored.listed.received_at, arrival(1).received_at);
     let (stored, body) = report::get(&mut tx, arrival(2).report_id, 0).await.unwrap().unwrap();
-    assert_eq!((stored.listed.revision, body.decompress_json().unwrap().as_slice()), (2, b"{\"revision\":2}".as_slice()));
+    assert_eq!(
+        (stored.listed.revision, body.decompress_json().unwrap().as_slice()),
+        (2, b"{\"revision\":2}".as_slice())
+    );
     for n in [3, 4] {
         assert!(report::get(&mut tx, arrival(n).report_id, 0).await.unwrap().is_none(), "{n} is not made");
     }

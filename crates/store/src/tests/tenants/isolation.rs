@@ -125,6 +125,10 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'main', md5('tracker')::uuid, 'github', '', '', '{}', '', '', now(), now(), now());
      INSERT INTO audit_receivers (tenant, name, kind, shown_address, sealed_target, position, changed_at, next_send_at)
      VALUES ('acme', 'siem', 'syslog', 'siem.example.com:6514', '', 0, now(), now());
+     INSERT INTO symbol_sources (tenant, name, kind, layout, shown_address, sealed_target, changed_at, next_ask_at)
+     VALUES ('acme', 'builds', 's3', 'unified', '', '', now(), now());
+     INSERT INTO symbol_source_requests (tenant, debug_id, source, state, created_at, due_at)
+     VALUES ('acme', md5('image')::uuid, 'builds', 'waiting', now(), now());
      INSERT INTO slack_apps (tenant, id, team, channel, sealed_token, sealed_signing_secret, reports, since, next_look_at, changed_at)
      VALUES ('acme', md5('slack')::uuid, 'T1', 'C1', '', '', 1, now(), now(), now());
      INSERT INTO slack_threads (tenant, group_id, channel, marker, created_at, asked_at)

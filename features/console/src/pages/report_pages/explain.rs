@@ -5,6 +5,7 @@ use crate::components::stack::frame_status;
 use crate::prelude::*;
 use unslide_api::feature::site::explain_stored;
 use unslide_site::{Viewer, html_answer, text_or};
+use unslide_store::symbol_lookups::SymbolLookup;
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
     Explanation, FunctionSource,
@@ -50,8 +51,8 @@ pub async fn render_page(
     let (variant, thread) =
         (state.parse_number("variant")?.unwrap_or(0), state.parse_number("thread")?.unwrap_or(0));
     let (viewer, report) = (signed.viewer, report_path(&id, variant, ""));
-    let finish = move |explanation: &Explanation| {
-        let page = page_of(viewer, report, explanation, thread)?;
+    let finish = move |explanation: &Explanation, lookups: &[SymbolLookup]| {
+        let page = page_of(viewer, report, explanation, lookups, thread)?;
         Ok(page.render().map_err(Problem::internal)?.into_bytes())
     };
     let answer = explain_stored(&symbolication, &signed.access, &id, variant, finish).await?;
@@ -62,6 +63,7 @@ fn page_of(
     viewer: Viewer,
     report: String,
     explanation: &Explanation,
+    lookups: &[SymbolLookup],
     thread: usize,
 ) -> Result<ExplainPage, Problem> {
     if thread == explanation.backtraces.len() && !explanation.javascript.is_empty() {
@@ -75,7 +77,11 @@ fn page_of(
         report,
         heading: format_heading(backtrace),
         group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| group.title.clone()),
-        frames: backtrace.frames.iter().map(|frame| explain_frame(frame, &explanation.images)).collect(),
+        frames: backtrace
+            .frames
+            .iter()
+            .map(|frame| explain_frame(frame, &explanation.images, lookups))
+            .collect(),
         truncated: explanation.truncated,
     })
 }
@@ -130,7 +136,11 @@ fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
     }
 }
 
-fn explain_frame(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {
+fn explain_frame(
+    frame: &ExplainedFrame,
+    images: &[ExplainedImage],
+    lookups: &[SymbolLookup],
+) -> ReasonedFrame {
     let image = frame.image.and_then(|image| images.get(image as usize));
     let name = |image: &ExplainedImage| {
         text_or(image.path.rsplit('/').next().unwrap_or_default(), "unnamed image").to_owned()
@@ -142,7 +152,7 @@ fn explain_frame(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedF
         image: image.map_or_else(|| "no image".to_owned(), name),
         reason: frame.reason.clone(),
         grouping: frame.grouping.iter().map(grouped_function).collect(),
-        steps: list_steps(frame, image),
+        steps: list_steps(frame, image, lookups),
         calls: frame.calls.clone(),
     }
 }
@@ -157,7 +167,11 @@ fn grouped_function(function: &ExplainedFunction) -> GroupedFunction {
 }
 
 /// Returns the steps from the address to the function, each with its evidence.
-fn list_steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'static str, String)> {
+fn list_steps(
+    frame: &ExplainedFrame,
+    image: Option<&ExplainedImage>,
+    lookups: &[SymbolLookup],
+) -> Vec<(&'static str, String)> {
     let mut steps = Vec::new();
     let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));
     step("Address in the report", frame.instruction_addr.clone());
@@ -173,6 +187,10 @@ fn list_steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'
     step("Slide", frame.slide.clone());
     step("Address in the image", frame.lookup_relative.clone());
     step("Address in the object", frame.lookup_file_address.clone());
+    let debug_id = image.and_then(|image| image.debug_id);
+    for lookup in lookups.iter().filter(|lookup| Some(lookup.debug_id) == debug_id) {
+        step("Looked for", Some(lookup.to_string()));
+    }
     let symcache = image.and_then(|image| image.symcache.as_ref());
     step(
         "Symbols of generation",

@@ -66,7 +66,8 @@ fn planted_causes_are_found_and_come_first() {
 fn shuffled_data_has_no_more_than_the_stated_rate() {
     let bugs = count_releases() / 4;
     for crashed in [20, 100, 400] {
-        let wrong = (0..bugs).filter(|seed| !find_common_values(&simulate(*seed, crashed, None)).is_empty()).count();
+        let wrong =
+            (0..bugs).filter(|seed| !find_common_values(&simulate(*seed, crashed, None)).is_empty()).count();
         println!("{crashed} installations without a cause: something is reported of {wrong} of {bugs}");
         // Without a cause every report is chance: the rate of false discoveries is the share of bugs with any.
         assert!(wrong as u64 <= bugs / 20, "{crashed}: {wrong} at {FALSE_DISCOVERY_RATE}");

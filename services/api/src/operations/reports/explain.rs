@@ -10,10 +10,15 @@ use crate::reports::image_symbols::fetch_symbols;
 use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
+use unslide_model::DebugId;
 use unslide_runtime::job_bytes;
+use unslide_store::symbol_lookups::{SymbolLookup, list_lookups};
 use unslide_symbolicate::{Explanation, Plan};
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
+
+/// Images of which look-ups are listed: more than any report has frames in.
+const MOST_LOOKUP_IDS: usize = 1_000;
 
 /// Explain a report's answers
 ///
@@ -33,13 +38,24 @@ pub async fn explain_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
-    let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
+    let finish = |explanation: &Explanation, lookups: &[SymbolLookup]| {
+        serde_json::to_vec(&ExplanationWithLookups { explanation, lookups }).map_err(Problem::internal)
+    };
     let explanation =
         explain_stored(&symbolication, &access, &id, query.variant.unwrap_or(0), finish).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 
-/// Explains a stored report with the current symbols; `finish` makes the response.
+/// An explanation, and where else the symbols of its images were looked for.
+#[derive(Serialize)]
+struct ExplanationWithLookups<'e> {
+    #[serde(flatten)]
+    explanation: &'e Explanation,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    lookups: &'e [SymbolLookup],
+}
+
+/// Explains a stored report with the current symbols; `finish` makes the response, with the look-ups of symbols beside uploads.
 ///
 /// # Errors
 /// Those of [`load_report`], or the tenant symbolicates too much.
@@ -48,7 +64,7 @@ pub async fn explain_stored(
     access: &Access<ReportsRead>,
     id: &str,
     variant: u32,
-    finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
+    finish: impl FnOnce(&Explanation, &[SymbolLookup]) -> Result<Vec<u8>, Problem> + Send + 'static,
 ) -> Result<ReservedAnswer, Problem> {
     let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
     let (_, body) = load_report(symbolication, access, id, variant).await?;
@@ -64,6 +80,10 @@ pub async fn explain_stored(
             Ok::<_, Problem>((body, wanted, crashed))
         })
         .await??;
+    let mut tx = symbolication.storage.tenant(access.tenant()).await?;
+    let debug_ids: Vec<DebugId> = wanted.iter().take(MOST_LOOKUP_IDS).map(|need| need.debug_id).collect();
+    let lookups = list_lookups(&mut tx, &debug_ids).await?;
+    tx.rollback();
     let symbols = fetch_symbols(symbolication, &access.principal, wanted, crashed).await?;
     let work = move || {
         let StoredBody { json, mut reservation, .. } = body;
@@ -76,7 +96,7 @@ pub async fn explain_stored(
             &symbols.analyses,
             &symbols.list_derived(),
         );
-        let explanation = finish(&explanation)?;
+        let explanation = finish(&explanation, &lookups)?;
         reservation.reserve_more(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };

@@ -42,7 +42,7 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 
 /// Upload symbols
 ///
-/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O file,
+/// Takes a zip, tar, gzip or zstd file of any depth, a dSYM bundle in one of them, or a bare Mach-O file,
 /// thin or fat: as the body, or as the files of multipart/form-data. The service streams the body to storage,
 /// at any size within the tenant's limit, and answers when storage has all of it. Symcaches are built
 /// afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.

@@ -1,0 +1,10 @@
+//! Requests to symbol sources, through the egress rules and within bounds of time and size.
+
+mod answer;
+mod client;
+mod download;
+mod signing;
+
+pub use answer::{SourceAnswer, SourceFailure};
+pub use client::SourceClient;
+pub use download::{DownloadEnd, SourceDownload};
