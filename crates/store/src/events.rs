@@ -6,7 +6,7 @@ use crate::groups::{Contradiction, GroupEvent};
 use crate::slots::PublishedSymbols;
 use crate::symbol_lookups::SymbolLookup;
 use crate::{GroupId, KeyId, OwnerTx, RunId, TenantTx};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId, SenderKeyId};
@@ -127,8 +127,7 @@ pub struct BadRelease {
     pub reason: String,
 }
 
-/// The kind of an announcement: texts of stored reports were removed, and titles of groups with them. Who has a copy must not
-/// keep it.
+/// The kind of [`Announcement::texts_removed`].
 pub const TEXTS_REMOVED: &str = "texts_removed";
 
 /// An event that a feature announces to the other features of a tenant.
@@ -140,4 +139,12 @@ pub struct Announcement {
     pub app: Option<String>,
     /// More of it, for clients.
     pub data: Value,
+}
+
+impl Announcement {
+    /// Says that texts of stored reports were removed, and titles of groups with them: a feature that has a copy must not keep it.
+    #[must_use]
+    pub fn texts_removed() -> Announcement {
+        Announcement { kind: TEXTS_REMOVED, app: None, data: json!({}) }
+    }
 }

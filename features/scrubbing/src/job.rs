@@ -1,8 +1,7 @@
 //! The job of the builder that applies the rules to stored reports, without symbolicating them again.
 
 use crate::rewriting::{self, TenantRules};
-use crate::store::runs::{self, JOB_KIND, JOB_ROW, OpenRun, PageCounts, ScrubRunId};
-use serde_json::json;
+use crate::store::runs::{self, JOB_KIND, JOB_ROW, PageCounts, ScrubRunId};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler, ReportVariant};
@@ -12,7 +11,7 @@ use unslide_store::cursor::ReportCursor;
 use unslide_store::reports::regroup::{PagedReport, list_oldest_reports};
 use unslide_store::reports::{Arrival, rewrite_reports};
 use unslide_store::requests::RequestSource;
-use unslide_store::{Announcement, HookFuture, OwnerTx, TEXTS_REMOVED, TenantTx, announce_to_features, jobs};
+use unslide_store::{Announcement, HookFuture, OwnerTx, announce_to_features, jobs};
 
 /// One at a time in each builder.
 pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, child_task: None, run, give_up }];
@@ -66,7 +65,7 @@ async fn scrub_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
             continue;
         }
         if page.last.is_none() {
-            announce_end(&mut tx, &run).await?;
+            announce_to_features(&mut tx, &[Announcement::texts_removed()]).await?;
             return job.end_turn(tx, None).await;
         }
         if clock.monotonic_micros() >= end {
@@ -75,12 +74,6 @@ async fn scrub_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         jobs::record_progress(&mut tx, job.lease, &job.lease.work).await?;
         tx.commit().await?;
     }
-}
-
-/// Tells the other features that copies of texts must go.
-async fn announce_end(tx: &mut TenantTx, run: &OpenRun) -> Result<(), JobFailure> {
-    let data = json!({"since": run.started_at.unix_timestamp()});
-    Ok(announce_to_features(tx, &[Announcement { kind: TEXTS_REMOVED, app: None, data }]).await?)
 }
 
 /// Reports that one transaction looks at.

@@ -2,9 +2,10 @@
 //! twice: the second search finds data that was being stored at the time of the request.
 
 use crate::column::words;
+use crate::hooks;
 use crate::number::to_row;
 use crate::persons::ErasedRows;
-use crate::{OwnerTx, Result, TenantTx, Uuid};
+use crate::{Announcement, OwnerTx, Result, TenantTx, Uuid};
 use sqlx::{AssertSqlSafe, Row};
 use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
@@ -73,7 +74,7 @@ impl ErasureRequest {
         Ok(())
     }
 
-    /// Ends the search. Returns None if the request is not open.
+    /// Ends the search, the second one with a word to features that have copies of texts. Returns None if the request is not open.
     pub async fn end_search(self, tx: &mut TenantTx) -> Result<Option<SearchEnd>> {
         let of_search = self.table.of_search.iter().map(|column| format!(", {column} = NULL"));
         let of_request = self
@@ -93,6 +94,7 @@ impl ErasureRequest {
         let ended = sqlx::query(AssertSqlSafe(statement)).bind(tenant).bind(self.id).bind(now);
         let Some(row) = ended.fetch_optional(connection).await? else { return Ok(None) };
         if row.get::<bool, _>(0) {
+            hooks::announce_to_features(tx, &[Announcement::texts_removed()]).await?;
             return Ok(Some(SearchEnd::Done));
         }
         let pause = row.get::<OffsetDateTime, _>(1) + SECOND_SEARCH_DELAY - now;

@@ -20,7 +20,7 @@ use unslide_store::groups::{GroupActor, MergeOutcome, id_of};
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::reports::{Arrival, Effects};
 use unslide_store::tables::purge_old_rows;
-use unslide_store::{GroupId, TenantTx, Uuid};
+use unslide_store::{Announcement, GroupId, TenantTx, Uuid, announce_to_features};
 
 pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
     NewAlertRule {
@@ -132,6 +132,20 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     assert!(messages::list_messages(&mut other, None, None, None, 9).await.unwrap().is_empty());
     assert!(!send_again(&mut other, message.id, None).await.unwrap());
     assert!(claim_message(&mut other, every.id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_event_loses_a_title_that_was_removed_and_keeps_the_rest() {
+    let database = TestDatabase::new(&[ALERT_HOOK]).await;
+    let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    new_groups(&database, &["shop"]).await;
+    steps(&database).await;
+    let removed = [Announcement::texts_removed()];
+    in_tx(&database, async |tx| announce_to_features(tx, &removed).await.unwrap()).await;
+    let message = claimed(&database, &rule).await.unwrap();
+    // The group of the event does not exist.
+    assert_eq!(message.named[0].headline, "A bug whose texts were removed");
+    assert_eq!((message.named[0].app.as_str(), message.events), ("shop", 1));
 }
 
 #[tokio::test]

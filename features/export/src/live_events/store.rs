@@ -26,7 +26,7 @@ async fn write_for_event(event: &mut StoreEvent<'_>) -> Result<()> {
         StoreEvent::SymbolsPublished(tx, symbols) => append_events(tx, &[event_for_symbols(symbols)]).await,
         StoreEvent::Announced(tx, announced) => {
             if announced.iter().any(|one| one.kind == TEXTS_REMOVED) {
-                delete_titles(tx).await?;
+                remove_titles(tx).await?;
             }
             append_events(tx, &events_for_announcements(announced)).await
         }
@@ -40,11 +40,12 @@ fn event_for_symbols(symbols: &PublishedSymbols) -> NewLiveEvent {
     NewLiveEvent { kind: "symbols_ready", app: None, data }
 }
 
-/// Deletes the tenant's events with titles of groups.
-async fn delete_titles(tx: &mut TenantTx) -> Result<()> {
+/// Removes the titles of groups from the tenant's events.
+async fn remove_titles(tx: &mut TenantTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "DELETE FROM live_events WHERE tenant = $1 AND (data ? 'title' OR data ? 'headline')",
+        "UPDATE live_events SET data = data - 'title' - 'headline'
+         WHERE tenant = $1 AND (data ? 'title' OR data ? 'headline')",
         tenant
     )
     .execute(connection)

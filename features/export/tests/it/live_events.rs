@@ -108,6 +108,18 @@ async fn reports_groups_and_symbols_tell_of_themselves_once() {
 }
 
 #[tokio::test]
+async fn events_lose_titles_that_were_removed() {
+    let database = TestDatabase::new(&[EVENT_HOOK]).await;
+    database.store(&[arrival(1)]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    announce_to_features(&mut tx, &[Announcement::texts_removed()]).await.unwrap();
+    tx.commit().await.unwrap();
+    let events = kept(&database, &acme(), None).await;
+    assert_eq!(kinds(&events), ["reports_stored", "group_created", "texts_removed"]);
+    assert_eq!((&events[1].data["title"], &events[1].data["app"]), (&json!(null), &json!("com.acme.shop")));
+}
+
+#[tokio::test]
 async fn announcements_of_features_are_events() {
     let other = StoreHook::new("other");
     let database = TestDatabase::new(&[other, EVENT_HOOK]).await;

@@ -56,12 +56,9 @@ pub struct ScrubRun {
 /// A run that is not over.
 #[derive(Clone, Debug)]
 pub struct OpenRun {
-    pub id: ScrubRunId,
     pub started_at: OffsetDateTime,
     /// The last report that was looked at.
     pub last: Option<ReportCursor>,
-    /// See [`ScrubRun::changed`].
-    pub changed: u64,
 }
 
 /// Numbers of reports of one page.
@@ -118,14 +115,14 @@ pub async fn find_last_run(tx: &mut TenantTx) -> Result<Option<ScrubRun>> {
 pub async fn find_open_run(tx: &mut TenantTx, id: ScrubRunId) -> Result<Option<OpenRun>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
-        r#"SELECT started_at, last, changed AS "changed: U64" FROM scrub_runs WHERE tenant = $1 AND id = $2 AND status = 'running'"#,
+        "SELECT started_at, last FROM scrub_runs WHERE tenant = $1 AND id = $2 AND status = 'running'",
         tenant,
         id as ScrubRunId
     );
     let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
     let last = row.last.as_deref().map(str::parse).transpose();
     let last = last.map_err(|error| StoreError::corrupt("scrub_runs", error))?;
-    Ok(Some(OpenRun { id, started_at: row.started_at, last, changed: row.changed.into() }))
+    Ok(Some(OpenRun { started_at: row.started_at, last }))
 }
 
 /// Records a page in the transaction that changes its reports. `last` is the last report that was looked at; None ends the run.
