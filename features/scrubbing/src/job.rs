@@ -111,8 +111,11 @@ async fn rewrite_page(
     rules: &Arc<TenantRules>,
     now: OffsetDateTime,
 ) -> Result<(Vec<Arrival>, u64), JobFailure> {
-    let (mut rewritten, mut unreadable, mut moved) = (Vec::new(), 0, Vec::new());
-    for (report, source) in job.load_sources(reports).await? {
+    let (mut rewritten, mut moved) = (Vec::new(), Vec::new());
+    let sources = job.load_sources(reports).await?;
+    // A report without a body has texts in its row alone.
+    let mut unreadable = (reports.len() - sources.len()) as u64;
+    for (report, source) in sources {
         match rewrite_one(job, tenant, report, source, rules, now).await? {
             Outcome::Rewritten(arrival) => rewritten.push(*arrival),
             Outcome::Unchanged => {}
