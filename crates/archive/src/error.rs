@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// No format that this service reads.
-    #[error("neither a Mach-O file nor a zip, tar or gzip archive: {0}")]
+    #[error("neither a Mach-O file nor a zip, tar, gzip or zstd archive: {0}")]
     Unrecognised(String),
     /// An empty file.
     #[error("the file is empty")]

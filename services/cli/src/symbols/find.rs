@@ -140,7 +140,7 @@ impl Search {
     fn named_file(&mut self, path: &Path) {
         match file_kind(path) {
             Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Zstd | FileKind::Tar) => {
-                self.add_file(path)
+                self.add_file(path);
             }
             Ok(_) => {
                 let reason = describe_file(path).unwrap_or_else(|error| error.to_string());
