@@ -54,6 +54,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_tickets_commands::FEATURE,
     // Keys as Sentry's clients expect them.
     unslide_uploaders_commands::FEATURE,
+    // Functions that changed between two builds.
+    unslide_changes_commands::FEATURE,
     // The gate of phased releases.
     unslide_verdicts_commands::FEATURE,
 ];

@@ -89,6 +89,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let debug_id = crate::symbols::stored(world, "acme").await;
     crate::symbols::put_file(world, "acme", &debug_id).await;
     let source_map = crate::symbols::put_source_map(world, "acme").await;
+    let [build_before, build_after] = crate::symbols::put_builds(world, "acme").await;
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_hash = sha256(&file);
     let system_upload = world.post("/v1/system/symbols", key, file).await.expect_status(202);
@@ -404,6 +405,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         (
             "get_group_commonalities",
             Case::new(format!("/v1/groups/{group}/commonalities"), Foreign::NotFound),
+        ),
+        ("get_group_changes", Case::new(format!("/v1/groups/{group}/changes"), Foreign::NotFound)),
+        (
+            "diff_builds",
+            Case::new(format!("/v1/builds/diff?a={build_before}&b={build_after}"), Foreign::NotFound),
         ),
         ("get_group_verdict", Case::new(format!("/v1/groups/{group}/verdict"), Foreign::NotFound)),
         ("check_version", Case::new("/v1/apps/com.example.shop/versions/1.0/check", Foreign::NotFound)),

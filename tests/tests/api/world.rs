@@ -45,6 +45,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_chat::feature(chat_config()),
         unslide_tickets::feature(tickets_config()),
         unslide_uploaders::feature(unslide_uploaders::Config::default()),
+        unslide_changes::feature(),
         unslide_verdicts::feature(),
         unslide_mcp::feature(unslide_mcp::Config::default()),
         unslide_export::feature(),

@@ -7,9 +7,11 @@ mod uploading;
 use crate::world::{World, tenant_id};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use unslide_artifacts::keys;
+use unslide_artifacts::{AliasMeta, Put, keys};
 use unslide_model::{ContentHash, DebugId, Owner, Quality, Scope};
 use unslide_store::{UploadId, objects, slots, uploads};
+use unslide_symbolicate::object::{build_symcache, list_objects};
+use unslide_testkit::fixtures;
 
 pub async fn object(
     world: &World,
@@ -76,6 +78,27 @@ pub async fn put_file(world: &World, of: &str, debug_id: &DebugId) {
     let key = keys::for_object(tenant_id(of).scope(hash));
     let bytes = vec![b'a'; 1_000].into();
     world.bucket().await.put(&key, bytes, &unslide_artifacts::Put::default()).await.unwrap();
+}
+
+/// Puts the symcaches of two builds of an app into object storage, and returns their debug ids.
+pub async fn put_builds(world: &World, of: &str) -> [DebugId; 2] {
+    let mut debug_ids = Vec::new();
+    for name in ["app", "app-next"] {
+        let dsym = std::fs::read(fixtures::dsym(name)).unwrap();
+        let range = list_objects(&dsym).unwrap().remove(0).range;
+        let built = build_symcache(&dsym[range]).unwrap();
+        let meta = AliasMeta {
+            generation: 1,
+            quality: built.quality,
+            sha256: ContentHash(Sha256::digest(&built.symcache).into()),
+            object: ContentHash([1; 32]),
+        };
+        let key = keys::for_symbols(tenant_id(of).scope(built.debug_id)).alias(1);
+        let put = Put { metadata: meta.to_metadata(), ..Put::default() };
+        world.bucket().await.put(&key, built.symcache.into(), &put).await.unwrap();
+        debug_ids.push(built.debug_id);
+    }
+    debug_ids.try_into().unwrap()
 }
 
 async fn publish(world: &World, of: &Owner, debug_id: DebugId, content_hash: ContentHash, quality: Quality) {

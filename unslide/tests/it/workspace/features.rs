@@ -68,6 +68,7 @@ const WORDS: [(&str, &str); 77] = [
     ("testflight", "testflight_"),
     ("audit-export", "unslide_audit_export"),
     ("audit-export", "audit_receivers"),
+    ("changes", "unslide_changes"),
     ("chat", "unslide_chat"),
     ("chat", "slack_threads"),
     ("tickets", "unslide_tickets"),

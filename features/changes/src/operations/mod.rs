@@ -1,0 +1,15 @@
+//! The API of changed functions.
+
+mod builds_diff;
+mod group_changes;
+
+use unslide_api::feature::Api;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Returns the routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(builds_diff::diff_two_builds))
+        .routes(routes!(group_changes::get_group_changes))
+}
