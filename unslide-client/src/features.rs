@@ -36,6 +36,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_person_erasure_commands::FEATURE,
     // Rules that take personal data out of reports.
     unslide_scrubbing_commands::FEATURE,
+    // A cap for the bodies of a group and day.
+    unslide_body_cap_commands::FEATURE,
     // Tools for assistants, on standard input and output.
     unslide_mcp_commands::FEATURE,
     // Source files beside symbols.

@@ -36,6 +36,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_person_erasure::FEATURE,
     // Rules that take personal data out of reports. Its hook has no function: it declares its tables.
     unslide_scrubbing::FEATURE,
+    // A cap for the bodies of a group and day. Its hook has no function: it declares its tables.
+    unslide_body_cap::FEATURE,
     // Source files beside symbols. It locks rows of its own only: a bundle's after the symbols that it is deleted with.
     unslide_source_context::FEATURE,
     // dSYMs and names for debuggers and profilers. It has no hook.

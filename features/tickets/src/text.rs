@@ -102,7 +102,8 @@ async fn report_text(
 ) -> Result<Option<String>, Problem> {
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = symbolication.storage.tenant(tenant).await?;
-    let rows = list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
+    let mut rows = list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
+    rows.reports.retain(|row| !row.body_dropped);
     let newest: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&newest).and_then(|(at, _)| rows.reports.get(at));

@@ -96,7 +96,8 @@ static LIST_TABLES: [ListTable; 10] = [
         columns: "id variant revision received_at app version build type status device_time os_name \
                   os_version model process reason exception=/summary/exception signal=/summary/signal \
                   top_function=/summary/top_frames/0/function frames=/frames/total \
-                  frames_symbolicated=/frames/symbolicated symbols_missing group same_crash_as told_by weight",
+                  frames_symbolicated=/frames/symbolicated symbols_missing group same_crash_as told_by weight
+                  body_dropped like_report",
     },
     ListTable {
         path: "/v1/groups",

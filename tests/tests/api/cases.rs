@@ -587,6 +587,18 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(json!({"rule": "not_fixed"})),
         ),
         (
+            "get_body_cap",
+            Case::new("/v1/body-cap", Foreign::Own(|body| assert_eq!(body["items"], json!([])))),
+        ),
+        (
+            "set_body_cap",
+            Case::new(
+                "/v1/body-cap",
+                Foreign::Own(|body| assert_eq!(body["items"][0]["bodies"], json!(200))),
+            )
+            .body(json!({"app": "com.example.capped", "bodies": 200})),
+        ),
+        (
             "get_scrubbing",
             Case::new("/v1/scrubbing", Foreign::Own(|body| assert_eq!(body["items"], json!([])))),
         ),

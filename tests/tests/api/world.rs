@@ -36,6 +36,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_people::feature(unslide_people::Config::default()),
         unslide_person_erasure::feature(),
         unslide_scrubbing::feature(),
+        unslide_body_cap::feature(),
         unslide_source_context::feature(),
         unslide_symbol_server::feature(),
         unslide_symbol_sources::feature(&symbol_sources_config()),

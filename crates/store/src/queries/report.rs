@@ -1,9 +1,9 @@
 //! One report with its body.
 
 use super::reports::{REPORT_COLUMNS, ReportRow};
-use crate::column::{U32, U64};
-use crate::number::to_row32;
-use crate::segments::{BodyLocation, FrameColumns, ReportBody};
+use crate::column::{ReportIdColumn, U32, U64};
+use crate::number::{from_row32, to_row32};
+use crate::segments::{BodyLocation, FrameColumns, ReportBody, day_bounds, utc_day};
 use crate::tenants::analyses::AnalysisSwitches;
 use crate::{Result, TenantTx};
 use sqlx::{AssertSqlSafe, FromRow};
@@ -19,14 +19,28 @@ pub struct FoundReport {
     pub variants: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// The position of the enriched JSON in object storage; `None` if it is in the database.
-    pub place: Option<BodyLocation>,
+    /// The place of the enriched JSON.
+    pub place: BodyPlace,
     /// The analyses that the tenant has turned on or off.
     pub analysis_switches: AnalysisSwitches,
 }
 
+/// Where the body of a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyPlace {
+    /// In the database.
+    Database,
+    /// In object storage.
+    Segment(BodyLocation),
+    /// Nowhere: it was dropped.
+    Dropped {
+        /// How many bodies the report's group keeps of a day.
+        kept_bodies: u32,
+    },
+}
+
 /// Returns a report by its id with its body, or the body's position. `None` as [`find_report`], and if the report
-/// moved or was revised at this moment.
+/// moved or was revised at this moment, or its body was dropped.
 pub async fn get(
     tx: &mut TenantTx,
     report_id: ReportId,
@@ -34,8 +48,9 @@ pub async fn get(
 ) -> Result<Option<(FoundReport, ReportBody)>> {
     let Some(found) = find_report(tx, report_id, variant).await? else { return Ok(None) };
     let body = match found.place {
-        Some(place) => Some(ReportBody::Segment(place)),
-        None => load_body(tx, &found.listed).await?,
+        BodyPlace::Segment(place) => Some(ReportBody::Segment(place)),
+        BodyPlace::Database => load_body(tx, &found.listed).await?,
+        BodyPlace::Dropped { .. } => None,
     };
     Ok(body.map(|body| (found, body)))
 }
@@ -81,13 +96,13 @@ pub async fn load_bodies(tx: &mut TenantTx, listed: &[&ReportRow]) -> Result<BTr
     Ok(rows.into_iter().map(|row| (place(row.place), ReportBody::Inline(row.body))).collect())
 }
 
-/// Finds reports that a list has, with the places of their bodies. One that was deleted since is left out.
+/// Finds reports that a list has, with the places of their bodies. One that was deleted since is left out, and one without a body.
 pub async fn find_listed(tx: &mut TenantTx, listed: &[ReportRow]) -> Result<Vec<FoundReport>> {
     let (connection, tenant, _) = tx.parts();
     // The position is read as for one report: not known to the macros.
     let rows: Vec<PlaceRow> = sqlx::query_as(
         "SELECT n.place, coalesce(b.size, f.size) AS size, b.size IS NOT NULL AS inline, f.segment, f.at_offset, f.length,
-                f.body_key,
+                f.body_key, NULL::integer AS kept_bodies,
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = n.report_id AND o.deleted_at IS NULL) AS variants,
                 coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{}') AS analysis_switches
@@ -129,6 +144,7 @@ struct StoredColumns {
     #[sqlx(try_from = "U64")]
     size: u64,
     inline: bool,
+    kept_bodies: Option<i32>,
     #[sqlx(json)]
     analysis_switches: AnalysisSwitches,
     #[sqlx(flatten)]
@@ -137,8 +153,14 @@ struct StoredColumns {
 
 impl StoredColumns {
     fn into_report(self, listed: ReportRow) -> Result<FoundReport> {
-        let StoredColumns { variants, size, inline, analysis_switches, frame } = self;
-        let place = if inline { None } else { Some(frame.into_location(listed.received_at)?) };
+        let StoredColumns { variants, size, inline, kept_bodies, analysis_switches, frame } = self;
+        let place = match (inline, frame.segment) {
+            (true, _) => BodyPlace::Database,
+            (false, None) if listed.body_dropped => {
+                BodyPlace::Dropped { kept_bodies: from_row32(kept_bodies.unwrap_or_default()) }
+            }
+            (false, _) => BodyPlace::Segment(frame.into_location(listed.received_at)?),
+        };
         Ok(FoundReport { listed, variants, size, place, analysis_switches })
     }
 }
@@ -153,8 +175,8 @@ pub async fn find_report(
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let row: Option<Row> = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {REPORT_COLUMNS}, coalesce(b.size, f.size) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
-                f.length, f.body_key,
+        "SELECT {REPORT_COLUMNS}, coalesce(b.size, f.size, 0) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
+                f.length, f.body_key, r.kept_bodies,
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants,
                 coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{{}}') AS analysis_switches
@@ -166,7 +188,7 @@ pub async fn find_report(
          LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
                                   AND f.report_id = k.report_id AND f.variant = k.variant
          WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL
-           AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)"
+           AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL OR r.body_kept IS FALSE)"
     )))
     .bind(tenant)
     .bind(report_id.uuid())
@@ -174,6 +196,42 @@ pub async fn find_report(
     .fetch_optional(connection)
     .await?;
     row.map(|row| row.stored.into_report(row.listed)).transpose()
+}
+
+/// Returns the report with a body that is most like one of which the body was dropped: the one that was most like it then, or else
+/// the most similar one of the bodies that its group keeps of its day. `None` if there is none any more.
+pub async fn find_like(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<(ReportId, u32)>> {
+    let (from, to) = day_bounds(utc_day(listed.received_at));
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"WITH dropped AS (
+               SELECT * FROM reports
+               WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND body_kept IS FALSE)
+           SELECT l.report_id AS "report_id!: ReportIdColumn", l.variant AS "variant!: U32" FROM (
+               SELECT r.report_id, r.variant, 0 AS place, 0 AS unlike, r.received_at FROM dropped d
+               JOIN report_keys k ON k.tenant = $1 AND k.report_id = d.like_report AND k.variant = d.like_variant AND k.deleted_at IS NULL
+               JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+               WHERE r.body_kept IS NOT FALSE
+               UNION ALL
+               SELECT r.report_id, r.variant, 1,
+                      CASE WHEN r.version <> d.version THEN 2
+                           WHEN (r.model, r.os_name, r.os_version) IS DISTINCT FROM (d.model, d.os_name, d.os_version) THEN 1
+                           ELSE 0 END,
+                      r.received_at
+               FROM dropped d
+               JOIN reports r ON r.tenant = $1 AND r.group_id = d.group_id AND r.received_at >= $5 AND r.received_at < $6
+               WHERE r.body_kept) l
+           ORDER BY l.place, l.unlike, l.received_at, l.report_id, l.variant LIMIT 1"#,
+        tenant,
+        listed.received_at,
+        listed.report_id.uuid(),
+        to_row32(listed.variant),
+        from,
+        to
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| (row.report_id.into(), row.variant.into())))
 }
 
 #[derive(FromRow)]

@@ -4,6 +4,7 @@
 mod delete;
 mod duplicates;
 mod groups;
+pub mod kept_bodies;
 mod keys;
 pub mod partitions;
 mod person;

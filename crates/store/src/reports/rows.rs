@@ -334,7 +334,8 @@ pub(super) async fn write_reports(tx: &mut TenantTx, changes: &[Change<'_>]) -> 
              origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
              origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),
              sender_key = coalesce(t.sender_key, EXCLUDED.sender_key),
-             traceparent = EXCLUDED.traceparent, stored_at = EXCLUDED.stored_at",
+             traceparent = EXCLUDED.traceparent, stored_at = EXCLUDED.stored_at,
+             body_kept = nullif(t.body_kept, false), kept_bodies = NULL, like_report = NULL, like_variant = NULL",
         tenant,
         rows,
         now

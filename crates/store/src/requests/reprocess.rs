@@ -218,8 +218,10 @@ pub async fn request_page(tx: &mut TenantTx, id: ReprocessId, limit: u32) -> Res
     let after = row.last.as_deref().map(str::parse::<ReportCursor>).transpose();
     let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let found = reports::list_reports(tx, &wanted.to_report_filter(), after.as_ref(), limit).await?;
-    let listed: Vec<(Uuid, i32)> =
-        found.reports.iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
+    // There is nothing to symbolicate of a report without a body.
+    let with_body = found.reports.iter().filter(|report| !report.body_dropped);
+    let listed: Vec<_> =
+        with_body.map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
     let keys = lock_known(tx, &listed).await?;
     // An answer is not to come from older symbols than there are.
     let mut needs = own_symbols(tx, &listed, false).await?;

@@ -38,7 +38,8 @@ pub async fn read_cause(
 ) -> Result<Option<GroupCause>, Problem> {
     let filter = ReportFilter { group: Some(group), ..ReportFilter::default() };
     let mut tx = symbolication.storage.tenant(tenant).await?;
-    let rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?.reports;
+    let mut rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?.reports;
+    rows.retain(|row| !row.body_dropped);
     let newest: Vec<_> = rows.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let Some(row) = choose_report(&newest).and_then(|(at, _)| rows.get(at)) else { return Ok(None) };
     let Some(found) = report::find_report(&mut tx, row.report_id, row.variant).await? else {

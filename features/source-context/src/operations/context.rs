@@ -55,7 +55,7 @@ pub struct ContextLines {
     pub lines: Vec<String>,
 }
 
-problems!(Failures: InvalidParameter, NotFound);
+problems!(Failures: InvalidParameter, NotFound, BodyNotKept);
 
 /// Read the source lines of a report
 ///

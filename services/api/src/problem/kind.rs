@@ -163,6 +163,11 @@ kinds! {
         "The dead letter was replayed before, and the request does not ask to replay it again.",
         "To replay it once more, send `{\"again\": true}`."
     ),
+    BodyNotKept = (
+        GONE, "body-not-kept", "The body of the report is not kept",
+        "Of a bug that comes very often, the tenant keeps a number of bodies a day. The report is stored and counted, but what the device sent is not.",
+        "Read the report that the detail names: it is of the same bug, and the most like this one. `report` has what is stored of this one."
+    ),
     TooLarge = (
         PAYLOAD_TOO_LARGE, "too-large", "The body is too large",
         "The body, or one of its parts, is over a limit of the service or of the tenant. The detail names the limit.",

@@ -5,10 +5,12 @@
 //! reach the response: a 5xx body has only the request's id, and the log has the cause under that id.
 
 mod documented;
+mod dropped_body;
 mod kind;
 pub(crate) mod pages;
 
 pub use documented::{documented, problems};
+pub use dropped_body::DroppedBody;
 pub use kind::Kind;
 
 use axum::response::{IntoResponse, Response};
@@ -18,6 +20,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::format_causes;
+use unslide_store::queries::reports::ReportRow;
 use utoipa::ToSchema;
 
 /// The media type of a problem (RFC 9457 §3).
@@ -47,6 +50,9 @@ pub struct ProblemDetails<'a> {
     /// The request's id, also in the `x-request-id` header and in the service's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<&'a str>,
+    /// The stored report, if only its body is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<&'a ReportRow>,
 }
 
 /// A failed request, before it is converted to a response.
@@ -57,13 +63,14 @@ pub struct Problem {
     retry_after: Option<u32>,
     challenge: Option<HeaderValue>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
+    dropped_body: Option<Arc<DroppedBody>>,
 }
 
 impl Problem {
     /// Creates a problem without a detail.
     #[must_use]
     pub fn from_kind(kind: Kind) -> Problem {
-        Problem { kind, detail: None, retry_after: None, challenge: None, cause: None }
+        Problem { kind, detail: None, retry_after: None, challenge: None, cause: None, dropped_body: None }
     }
 
     /// Creates a problem with a detail for the client about this request.
@@ -118,6 +125,19 @@ impl Problem {
         Problem { challenge: Some(challenge), ..self }
     }
 
+    /// Creates a problem for a report of which the body was dropped. It has the report's row.
+    #[must_use]
+    pub fn for_dropped_body(dropped: DroppedBody) -> Problem {
+        let problem = Problem::new(Kind::BodyNotKept, dropped.to_string());
+        Problem { dropped_body: Some(Arc::new(dropped)), ..problem }
+    }
+
+    /// Returns the report of which the body was dropped.
+    #[must_use]
+    pub fn dropped_body(&self) -> Option<&DroppedBody> {
+        self.dropped_body.as_deref()
+    }
+
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -162,6 +182,7 @@ impl Problem {
             status: self.kind.status().as_u16(),
             detail: self.detail.as_deref(),
             request_id,
+            report: self.dropped_body.as_deref().map(|dropped| &dropped.listed),
         };
         serde_json::to_vec(&body).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use crate::http::answers;
 use crate::limits::permits::Reservation;
-use crate::problem::Problem;
+use crate::problem::{DroppedBody, Problem};
 use crate::reports::symbolication::Symbolication;
 use crate::storage::Storage;
 use crate::storage::transactions::Tx;
@@ -13,7 +13,8 @@ use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
 use unslide_report::{ReadError, Report};
 use unslide_store::TenantTx;
-use unslide_store::queries::report::{self, FoundReport};
+use unslide_store::queries::report::{self, BodyPlace, FoundReport};
+use unslide_store::queries::reports::ReportRow;
 use unslide_store::segments::{BodyLocation, ReportBody};
 use unslide_symbolicate::Analysis;
 
@@ -52,6 +53,9 @@ pub enum LostBody {
         /// The error of the segment.
         source: SegmentError,
     },
+    /// It was dropped.
+    #[error(transparent)]
+    Dropped(Box<DroppedBody>),
     /// The bytes in its place are no report.
     #[error("the body of the stored report {report} cannot be read")]
     Unreadable { report: ReportId, source: Problem },
@@ -122,9 +126,11 @@ pub async fn read_bodies(
         async move {
             let storage = &symbolication.storage;
             let bytes = match (found.place, body) {
-                (None, None) => return Err(StoredBodyError::Lost(LostBody::Moved(found.listed.report_id))),
-                (None, Some(body)) => decompress_body(storage, tenant, found, body).await?,
-                (Some(place), _) => from_segment(storage, body_id(tenant, found), place).await?,
+                (BodyPlace::Database, Some(body)) => decompress_body(storage, tenant, found, body).await?,
+                (BodyPlace::Segment(place), _) => {
+                    from_segment(storage, body_id(tenant, found), place).await?
+                }
+                _ => return Err(StoredBodyError::Lost(LostBody::Moved(found.listed.report_id))),
             };
             finish_body(symbolication, tenant, found, bytes, reservation).await
         }
@@ -209,15 +215,26 @@ async fn read_json(
     found: &FoundReport,
 ) -> Result<Vec<u8>, StoredBodyError> {
     let report_id = found.listed.report_id;
-    let Some(place) = found.place else {
-        let body = report::load_body(&mut tx, &found.listed).await?;
-        tx.rollback();
-        let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
-        return decompress_body(storage, tenant, found, body).await;
-    };
-    // The next step waits for object storage, and must not hold a connection.
-    tx.rollback();
-    from_segment(storage, body_id(tenant, found), place).await
+    match found.place {
+        BodyPlace::Database => {
+            let body = report::load_body(&mut tx, &found.listed).await?;
+            tx.rollback();
+            let body = body.ok_or(StoredBodyError::Lost(LostBody::Moved(report_id)))?;
+            decompress_body(storage, tenant, found, body).await
+        }
+        BodyPlace::Segment(place) => {
+            // The next step waits for object storage, and must not hold a connection.
+            tx.rollback();
+            from_segment(storage, body_id(tenant, found), place).await
+        }
+        BodyPlace::Dropped { kept_bodies } => {
+            let like = report::find_like(&mut tx, &found.listed).await?;
+            tx.rollback();
+            let listed = ReportRow { like_report: like.map(|(id, _)| id), ..found.listed.clone() };
+            let dropped = DroppedBody { listed, kept_bodies, like };
+            Err(StoredBodyError::Lost(LostBody::Dropped(Box::new(dropped))))
+        }
+    }
 }
 
 /// Unpacks a body of the database.

@@ -5,11 +5,13 @@ use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use crate::requests::resources::RequestResources;
 use crate::stored_bodies::{FetchedBody, fetch_body, load_sources};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use unslide_model::{ReportGrouping, ReportId, TenantId};
 use unslide_report::Report;
 use unslide_report::reader::ReportReaders;
 use unslide_store::jobs::{self, JobLease};
+use unslide_store::reports::kept_bodies;
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use unslide_store::requests::RequestSource;
 use unslide_symbolicate::grouping::{self, GroupingRules};
@@ -64,7 +66,8 @@ pub(crate) async fn regroup_reports(
     }
 }
 
-/// Returns the groups of a page's reports, for the reports with a readable body.
+/// Returns the groups of a page's reports, for the reports with a readable body, and for those without one that are like such a
+/// report.
 async fn regroup_page(
     resources: &RequestResources,
     tenant: &TenantId,
@@ -75,11 +78,37 @@ async fn regroup_page(
         JobFailure::Again(format!("the tenant's grouping rules cannot be read: {problem}"))
     })?;
     let rules = Arc::new(rules);
+    let mut tx = resources.storage.store.tenant(tenant).await?;
+    let without_body = kept_bodies::list_like_reports(&mut tx, &page.reports).await?;
+    tx.rollback().await?;
+    let lacks_body = |report: &(ReportId, u32)| without_body.iter().any(|one| one.report == *report);
+    let with_body: Vec<_> = page.reports.iter().copied().filter(|report| !lacks_body(report)).collect();
+    let mut regrouped = regroup_reports_with_bodies(resources, tenant, &with_body, &rules).await?;
+    let likes: BTreeSet<_> = without_body.iter().map(|one| one.like).collect();
+    let likes: Vec<_> = likes.into_iter().collect();
+    let examples = regroup_reports_with_bodies(resources, tenant, &likes, &rules).await?;
+    for one in &without_body {
+        let example = examples.iter().find(|example| (example.report_id, example.variant) == one.like);
+        if let Some(example) = example {
+            let (report_id, variant) = one.report;
+            regrouped.push(Regrouped { report_id, variant, revision: one.revision, ..example.clone() });
+        }
+    }
+    Ok(regrouped)
+}
+
+/// Returns the groups of reports with a readable body.
+async fn regroup_reports_with_bodies(
+    resources: &RequestResources,
+    tenant: &TenantId,
+    reports: &[(ReportId, u32)],
+    rules: &Arc<GroupingRules>,
+) -> Result<Vec<Regrouped>, JobFailure> {
     let mut regrouped = Vec::new();
-    for reports in page.reports.chunks(BODIES_IN_MEMORY_LIMIT) {
+    for reports in reports.chunks(BODIES_IN_MEMORY_LIMIT) {
         let mut moved = Vec::new();
         for (report, source) in load_sources(&resources.storage, tenant, reports).await? {
-            match read_one(resources, tenant, report, source, &rules).await? {
+            match read_one(resources, tenant, report, source, rules).await? {
                 Found::Grouping(one) => regrouped.push(one),
                 Found::Unreadable => {}
                 Found::Gone => moved.push(report),
@@ -87,7 +116,7 @@ async fn regroup_page(
         }
         // The body of a report may move during the look-up; the database has its new position.
         for (report, source) in load_sources(&resources.storage, tenant, &moved).await? {
-            if let Found::Grouping(one) = read_one(resources, tenant, report, source, &rules).await? {
+            if let Found::Grouping(one) = read_one(resources, tenant, report, source, rules).await? {
                 regrouped.push(one);
             }
         }

@@ -162,6 +162,15 @@ pub struct ReportRow {
     /// Weight: the number of reports that it represents and counts as. 1, or more if it was sampled.
     #[sqlx(try_from = "U32")]
     pub weight: u32,
+    /// True if its body is not kept: its group had enough bodies of that day. The report counts as any other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = Option<bool>)]
+    pub body_dropped: bool,
+    /// Id of the report that was most like it, with a body, when its own body was dropped; absent if that one is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[sqlx(try_from = "Nullable<ReportIdColumn>")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub like_report: Option<ReportId>,
 }
 
 impl ReportRow {
@@ -207,6 +216,9 @@ const KEYS_COLUMN: &str = "(r.context -> 'keys')";
 pub(super) const REPORT_COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.frames_own, r.frames_own_symbolicated, r.symbols_missing, r.same_crash_as, r.weight, \
+     r.body_kept IS FALSE AS body_dropped, \
+     CASE WHEN r.like_report IS NOT NULL AND EXISTS (SELECT FROM report_keys k WHERE k.tenant = r.tenant AND k.report_id = r.like_report \
+         AND k.variant = r.like_variant AND k.deleted_at IS NULL) THEN r.like_report END AS like_report, \
      CASE WHEN r.fatal THEN coalesce(r.teller, CASE WHEN r.metric_kit THEN 'metric_kit' ELSE 'handler' END) END AS told_by, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 

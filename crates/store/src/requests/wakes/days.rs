@@ -126,7 +126,7 @@ pub(super) fn to_columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
     arrived.iter().map(|a| (a.debug_id.uuid(), to_row(a.generation))).unzip()
 }
 
-/// Returns the next `limit` reports of a day with one of these system images, the newest first.
+/// Returns the next `limit` reports of a day with one of these system images and with a body, the newest first.
 async fn list_waiting_on_day(
     tx: &mut TenantTx,
     day: Date,
@@ -139,7 +139,7 @@ async fn list_waiting_on_day(
     Ok(sqlx::query_as!(
         WaitingReport,
         "SELECT received_at, report_id, variant, system_images FROM reports
-         WHERE tenant = $1 AND received_at >= $2 AND received_at < $3 AND system_images && $4
+         WHERE tenant = $1 AND received_at >= $2 AND received_at < $3 AND system_images && $4 AND body_kept IS NOT FALSE
            AND ($5::timestamptz IS NULL OR (received_at, report_id, variant) < ($5, $6::uuid, $7::integer))
          ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $8",
         tenant,

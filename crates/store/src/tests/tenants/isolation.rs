@@ -118,6 +118,8 @@ const TABLES_OF_FEATURES: &str =
          VALUES ('acme', gen_random_uuid(), 'running', 'a key', now(), now());
      INSERT INTO scrub_rules (tenant, app, revision, rules, changed_at)
      VALUES ('acme', '', md5('rules')::uuid, '{}', now());
+     INSERT INTO body_caps (tenant, app, bodies, since, changed_at) VALUES ('acme', '', 200, now(), now());
+     INSERT INTO body_cap_turns (tenant, next_at, swept_to, wait_day) VALUES ('acme', now(), now(), now()::date);
      INSERT INTO testflight_keys (tenant, key_id, sealed_key, changed_at, next_poll_at)
      VALUES ('acme', 'AB12', '', now(), now());
      INSERT INTO trackers (tenant, name, id, kind, url, project, labels, sealed_token, sealed_hook_secret, rule_since,
@@ -372,6 +374,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_scrub_revisions",
         "the indexer scrubs the reports of all tenants: slugs, apps and numbers of changes only",
     ),
+    ("unslide_body_caps_due", "the api drops bodies of all tenants over their caps: slugs only"),
     ("unslide_owners_due", "the api looks for the owners of groups of all tenants: slugs only"),
     ("unslide_testflight_due", "the api asks Apple for the crash reports of all tenants: slugs only"),
     ("unslide_app_slots", "the api makes keys for records of large apps: their names and a number only"),

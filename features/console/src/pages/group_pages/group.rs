@@ -153,7 +153,8 @@ pub async fn render_page(
     }
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
-    let rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
+    let mut rows = reports::list_reports(&mut tx, &filter, None, MOST_REPORTS).await?;
+    rows.reports.retain(|row| !row.body_dropped);
     let is_slow = SLOW.contains(&group.kind.as_str());
     let trend = GroupTrendSection::load_for_group(&mut tx, &found, &state, now).await?;
     let recent_versions = trends::recent_versions(&mut tx, Some(&group.app), MOST_VERSIONS).await?;
@@ -168,8 +169,8 @@ pub async fn render_page(
     let chosen = choose_report(&ends).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));
     let representative = match chosen {
         Some((row, why)) => match shown_report(&symbolication, access, row, why).await {
-            // The report was deleted since.
-            Err(problem) if problem.kind() == Kind::NotFound => None,
+            // The report was deleted since, or its body dropped.
+            Err(problem) if matches!(problem.kind(), Kind::NotFound | Kind::BodyNotKept) => None,
             shown => Some(shown?),
         },
         None => None,

@@ -1,8 +1,10 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
 use super::context::{self, ContextSections};
+use super::dropped_body::render_without_body;
 use super::jetsam::JetsamSection;
-use crate::components::rows::{self, report_path, version, what};
+use super::report_facts::{describe_tab, list_facts, told_by};
+use crate::components::rows::{self, report_path, what};
 use crate::components::source_link::SourceLinks;
 use crate::components::stack::ThreadStack;
 use crate::prelude::*;
@@ -18,12 +20,10 @@ use unslide_api::feature::site::{GetQuery, get_report, load_report};
 use unslide_api::feature::sources::{SourceScope, source_lines_for_page};
 use unslide_model::Scope;
 use unslide_report::ReportContext;
-use unslide_report::device_models::name_with_code;
 use unslide_report::text::view::{ImageView, ReportView, build_view, thread_view};
-use unslide_site::{bytes, html_answer, session_path, text_or};
+use unslide_site::{html_answer, session_path};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
-use unslide_store::reports::CrashTeller;
 use unslide_store::sessions::{self, DeviceScope};
 use unslide_store::{TenantTx, Uuid, app_settings};
 
@@ -33,8 +33,6 @@ const MAY_BE_MEMORY: [&str; 4] =
 
 /// The maximum number of other reports of a crash that are listed.
 const MOST_TELLINGS: u32 = 20;
-/// The maximum number of characters of a function in the title of a tab.
-const TAB_CHARS_LIMIT: usize = 60;
 
 #[derive(Template)]
 #[template(path = "console/pages/report_pages/report.html", askama = escaping)]
@@ -80,7 +78,10 @@ pub async fn render_page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let variant = state.parse_number("variant")?.unwrap_or(0);
-    let (found, mut body) = load_report(&symbolication, &signed.access, &id, variant).await?;
+    let (found, mut body) = match load_report(&symbolication, &signed.access, &id, variant).await {
+        Ok(loaded) => loaded,
+        Err(problem) => return render_without_body(signed.viewer, problem),
+    };
     let scope = SourceScope::for_report(&signed.access, &found.listed.app);
     let lines = source_lines_for_page(&symbolication, scope, &mut body, None).await;
     let mut tx = symbolication.storage.tenant(signed.access.tenant()).await?;
@@ -143,17 +144,6 @@ async fn list_tellings(
     let found = reports::list_reports(tx, &filter, None, MOST_TELLINGS).await?.reports;
     let others = found.iter().filter(|other| (other.report_id, other.variant) != (id, listed.variant));
     Ok(others.map(|other| (told_by(other), report_path(other.report_id, other.variant, ""))).collect())
-}
-
-/// Describes who tells of the crash of a report.
-fn told_by(listed: &ReportRow) -> &'static str {
-    match listed.told_by.as_deref().and_then(CrashTeller::parse) {
-        Some(CrashTeller::Corpse) => "an extension after the crash",
-        Some(CrashTeller::Handler) => "the app's crash handler",
-        Some(CrashTeller::Log) => "a crash log of the system",
-        Some(CrashTeller::MetricKit) => "MetricKit",
-        None => "",
-    }
 }
 
 /// Returns the page of the session in which the report was made.
@@ -237,50 +227,9 @@ pub async fn render_thread(
     symbolication.capacity.cpu.run_for(signed.access.tenant(), work).await?
 }
 
-/// Returns the function that was running and the beginning of the report's id, for the title of a tab.
-fn describe_tab(listed: &ReportRow) -> String {
-    let top: String = rows::top(listed).chars().take(TAB_CHARS_LIMIT).collect();
-    let id: String = listed.report_id.to_string().chars().take(8).collect();
-    if top.is_empty() { id } else { format!("{top} · {id}") }
-}
-
 /// Formats the signal with its code.
 fn signal(seen: &ReportView) -> String {
     [seen.signal.as_deref(), seen.code.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-/// Returns facts about the app and the device.
-fn facts(listed: &ReportRow, size: u64) -> Vec<(&'static str, String)> {
-    let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let frames = &listed.frames;
-    let named = |named: u32, all: u32| match all {
-        0 => String::new(),
-        all => format!("{named} of {} symbolicated", counted(all, "frame", "frames")),
-    };
-    let others = named(
-        frames.symbolicated.saturating_sub(frames.own_symbolicated),
-        frames.total.saturating_sub(frames.own),
-    );
-    let facts = [
-        ("App", text_or(&listed.app, "unknown").to_owned()),
-        ("Version", version(listed)),
-        ("Device", name_with_code(listed.model.as_deref().unwrap_or_default()).into_owned()),
-        ("System", rows::system(listed)),
-        ("Processor", of(listed.summary.get("cpu_arch").and_then(|value| value.as_str()))),
-        ("Process", of(listed.process.as_deref())),
-        ("Frames of the app", named(frames.own_symbolicated, frames.own)),
-        ("Frames of the system", others),
-        ("Told by", told_by(listed).to_owned()),
-        ("Revision", listed.revision.to_string()),
-        ("Size", bytes(size)),
-        ("Represents", represented_reports(listed.weight)),
-    ];
-    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
-}
-
-/// Returns the number of reports that a sampled report represents; empty for others.
-fn represented_reports(weight: u32) -> String {
-    if weight > 1 { counted(weight, "report", "reports") } else { String::new() }
 }
 
 fn image_status(image: &ImageView) -> (&'static str, &'static str, &'static str) {

@@ -80,8 +80,9 @@ async fn load_representative(
 ) -> Result<Option<(ReportRow, &'static str, StoredBody)>, Problem> {
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
-    let rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
+    let mut rows = reports::list_reports(&mut tx, &filter, None, CANDIDATES_LIMIT).await?;
     tx.rollback();
+    rows.reports.retain(|row| !row.body_dropped);
     let newest: Vec<_> =
         rows.reports.iter().map(|row| (row.is_complete(), row.frames.own_symbolicated)).collect();
     let chosen = choose_report(&newest).and_then(|(at, why)| Some((rows.reports.get(at)?, why)));

@@ -15,7 +15,7 @@ use unslide_runtime::job_bytes;
 use unslide_store::symbol_lookups::{SymbolLookup, list_lookups};
 use unslide_symbolicate::{Explanation, Plan};
 
-problems!(Failures: InvalidParameter, NotFound, RateLimited);
+problems!(Failures: InvalidParameter, NotFound, RateLimited, BodyNotKept);
 
 /// Images of which look-ups are listed: more than any report has frames in.
 const MOST_LOOKUP_IDS: usize = 1_000;

@@ -51,7 +51,7 @@ pub struct GetQuery {
     pub evidence: Option<bool>,
 }
 
-problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
+problems!(Failures: InvalidParameter, NotFound, NotAcceptable, BodyNotKept);
 
 /// Read a report
 ///

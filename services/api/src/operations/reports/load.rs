@@ -1,7 +1,7 @@
 //! Loading of a stored report for a request, if its key may see it.
 
 use crate::operations::prelude::*;
-use crate::reports::stored_body::{self, StoredBody, StoredBodyError};
+use crate::reports::stored_body::{self, LostBody, StoredBody, StoredBodyError};
 use crate::storage::transactions::Tx;
 use unslide_model::ReportId;
 use unslide_store::TenantTx;
@@ -60,8 +60,8 @@ pub async fn load_listed(
 /// moved or revised since. The row is then read again, and the result belongs to the new row.
 ///
 /// # Errors
-/// Those of [`find_report`]; [`Kind::Unavailable`] if object storage does not answer, [`Kind::Internal`] if the body
-/// is lost or damaged.
+/// Those of [`find_report`]; [`Kind::BodyNotKept`] if the body was dropped, [`Kind::Unavailable`] if object storage does not
+/// answer, [`Kind::Internal`] if the body is lost or damaged.
 pub async fn body_of(
     symbolication: &Symbolication,
     access: &Access<ReportsRead>,
@@ -72,6 +72,9 @@ pub async fn body_of(
 ) -> Result<(FoundReport, StoredBody), Problem> {
     let first = match stored_body::read_body(symbolication, access.tenant(), tx, &found).await {
         Ok(body) => return Ok((found, body)),
+        Err(StoredBodyError::Lost(LostBody::Dropped(dropped))) => {
+            return Err(Problem::for_dropped_body(*dropped));
+        }
         Err(StoredBodyError::Lost(lost)) => lost,
         Err(StoredBodyError::Problem(problem)) => return Err(problem),
     };
@@ -80,6 +83,7 @@ pub async fn body_of(
     match stored_body::read_body(symbolication, access.tenant(), tx, &found).await {
         Ok(body) => Ok((found, body)),
         Err(StoredBodyError::Problem(problem)) => Err(problem),
+        Err(StoredBodyError::Lost(LostBody::Dropped(dropped))) => Err(Problem::for_dropped_body(*dropped)),
         Err(StoredBodyError::Lost(lost)) => {
             symbolication.storage.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))

@@ -42,7 +42,7 @@ pub struct SampledProfile {
     pub tree: CutTree,
 }
 
-problems!(Failures: InvalidParameter, NotFound);
+problems!(Failures: InvalidParameter, NotFound, BodyNotKept);
 
 /// Read the profile of a report
 ///
