@@ -172,7 +172,8 @@ async fn apply_rules(client: &Client, wait: bool) -> Outcome {
     }
     say!("{}", describe_run(&applied["run"]));
     if applied["run"]["status"] == "failed" {
-        return Err(CommandError::failed("the run was given up: start it again"));
+        note!("the run was given up: start it again");
+        return Ok(Exit::Failed);
     }
     Ok(Exit::Ready)
 }
