@@ -5,10 +5,12 @@ use crate::events::{Announcement, BadRelease, StoreEvent};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
+use crate::symbol_lookups::SymbolLookup;
 use crate::tables::OwnedTable;
 use crate::watched_figures::FigureHook;
 use crate::{KeyId, Result, TenantTx};
 use std::pin::Pin;
+use unslide_model::DebugId;
 
 /// The work of a hook. If it fails, the transaction is rolled back.
 pub type HookFuture<'t, T = ()> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
@@ -66,6 +68,18 @@ pub(crate) async fn send_event(mut event: StoreEvent<'_>) -> Result<()> {
         on_event(&mut event).await?;
     }
     Ok(())
+}
+
+/// Lists the look-ups of these debug ids, ordered by place. Returns none if no feature makes look-ups.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn list_lookups(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Vec<SymbolLookup>> {
+    let mut lookups = Vec::new();
+    if !debug_ids.is_empty() {
+        send_event(StoreEvent::LookupsAsked(tx, debug_ids, &mut lookups)).await?;
+    }
+    Ok(lookups)
 }
 
 /// Tells features what another one announces, in the transaction in which it happens.

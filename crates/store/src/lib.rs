@@ -44,7 +44,7 @@ pub use events::{
 };
 pub use hooks::{
     HookFuture, Measures, StoreHook, announce_to_features, find_directory_entry, list_bad_releases,
-    report_directory_change, report_ended_sessions, request_ticket,
+    list_lookups, report_directory_change, report_ended_sessions, request_ticket,
 };
 pub use ids::{
     AuditEntryId, GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId,

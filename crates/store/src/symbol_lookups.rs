@@ -1,9 +1,6 @@
 //! Look-ups of symbols beside uploads, which one feature makes and lists of images show.
 
 use crate::column::words;
-use crate::events::StoreEvent;
-use crate::hooks::send_event;
-use crate::{Result, TenantTx};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
@@ -76,18 +73,6 @@ impl fmt::Display for SymbolLookup {
             None => Ok(()),
         }
     }
-}
-
-/// Lists the look-ups of these debug ids, ordered by place. Returns none if no feature makes look-ups.
-///
-/// # Errors
-/// Returns an error if a feature fails.
-pub async fn list_lookups(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Vec<SymbolLookup>> {
-    let mut lookups = Vec::new();
-    if !debug_ids.is_empty() {
-        send_event(StoreEvent::LookupsAsked(tx, debug_ids, &mut lookups)).await?;
-    }
-    Ok(lookups)
 }
 
 /// Returns look-ups by their debug ids.

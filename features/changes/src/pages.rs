@@ -1,7 +1,7 @@
 //! `/console/changes`: the changed functions of a group, of a version, or between two builds.
 
 use crate::comparing::{
-    BuildDiff, ChangesOutcome, GroupChanges, VersionChanges, diff_builds, find_group_changes,
+    BuildDiff, ChangesOutcome, StackChanges, VersionChanges, diff_builds, find_group_changes,
     find_version_changes,
 };
 use axum::Router;
@@ -41,7 +41,7 @@ pub fn version_link(app: &str, version: &str) -> String {
 
 /// The builds or the crash that the page is about.
 enum Subject {
-    Group(GroupChanges),
+    Group(StackChanges),
     Version {
         app: String,
         version: String,
@@ -52,7 +52,7 @@ enum Subject {
     Nothing(String),
 }
 
-/// A table of functions.
+/// A table of functions with what became of each.
 struct FunctionTable {
     caption: String,
     hint: Option<&'static str>,
@@ -62,7 +62,7 @@ struct FunctionTable {
 /// A function with the groups that have it in their stack.
 struct FunctionLine {
     change: FunctionChange,
-    /// Titles and addresses.
+    /// Titles and addresses of bugs with these functions.
     groups: Vec<(String, String)>,
 }
 
@@ -179,7 +179,7 @@ fn describe_versions(version: Option<&str>, before: Option<&str>) -> String {
     }
 }
 
-fn describe_group(page: ChangesPage, changes: GroupChanges) -> ChangesPage {
+fn describe_group(page: ChangesPage, changes: StackChanges) -> ChangesPage {
     let tables = changes.images.into_iter().map(|image| FunctionTable {
         caption: image.name,
         hint: image.hint,

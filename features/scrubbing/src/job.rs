@@ -1,7 +1,7 @@
 //! The job of the builder that applies the rules to stored reports, without symbolicating them again.
 
 use crate::rewriting::{self, TenantRules};
-use crate::store::runs::{self, JOB_KIND, JOB_ROW, PageCounts, ScrubRunId};
+use crate::store::runs::{self, JOB_ROW, PageCounts, SCRUB_JOB_KIND, ScrubRunId};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler, ReportVariant};
@@ -14,7 +14,8 @@ use unslide_store::requests::RequestSource;
 use unslide_store::{Announcement, HookFuture, OwnerTx, announce_to_features, jobs};
 
 /// One at a time in each builder.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 1, child_task: None, run, give_up }];
+pub const SCRUB_JOBS: &[JobHandler] =
+    &[JobHandler { kind: SCRUB_JOB_KIND, places: 1, child_task: None, run, give_up }];
 
 /// Time between the start of a run and its first report: until then indexers store reports that they read with the rules of before.
 const SETTLING_INTERVAL: Duration = Duration::seconds(30);

@@ -22,7 +22,7 @@ pub const NAME: &str = "scrubbing";
 /// The feature.
 pub const FEATURE: Feature = Feature {
     hook: store::SCRUBBING_HOOK,
-    builder: BuilderFeature { jobs: job::JOBS },
+    builder: BuilderFeature { jobs: job::SCRUB_JOBS },
     indexer: IndexerFeature { rewriting: Some(rewriting::REWRITING), topics: &[] },
     ..Feature::new(NAME, |_| feature())
 };

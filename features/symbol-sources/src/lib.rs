@@ -14,7 +14,7 @@ mod settings;
 pub mod store;
 mod target;
 
-pub use asking::JOB_KIND;
+pub use asking::ASKING_JOB_KIND;
 pub use layouts::SourceLayout;
 pub use settings::{Config, SymbolSourcesBuilderSettings, SymbolSourcesSettings};
 pub use target::SymbolSourceKind;
@@ -47,7 +47,7 @@ type SymbolSourcesExtension = Extension<Arc<SymbolSources>>;
 /// The feature.
 pub const FEATURE: Feature = Feature {
     hook: store::SYMBOL_SOURCES_HOOK,
-    builder: BuilderFeature { jobs: asking::JOBS },
+    builder: BuilderFeature { jobs: asking::ASKING_JOBS },
     ..Feature::new(NAME, |reader| feature(&reader.read_whole()))
 };
 

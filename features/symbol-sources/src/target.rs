@@ -22,7 +22,7 @@ words! {
     pub enum SymbolSourceKind {
         /// A bucket with the interface of S3.
         S3 = "s3",
-        /// A symbol server.
+        /// A symbol server that answers by HTTP.
         Http = "http",
     }
 }
@@ -134,7 +134,7 @@ impl SourceOwner<'_> {
     }
 }
 
-/// Seals and opens targets.
+/// Seals and opens the targets of sources.
 pub struct SourceSealer(Sealer);
 
 impl SourceSealer {

@@ -1,6 +1,6 @@
 //! What the devices that met a bug have in common, beside the installations of the same version on the same days.
 
-use crate::store::{self, Machine};
+use crate::store::{self, ComparedDevice};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration};
@@ -26,7 +26,7 @@ const FEW_SESSIONS: &str = "Too few sessions of the version are known on these d
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedFact {
-    /// The device model.
+    /// The model of the device, such as `iPhone16,1`.
     Model,
     /// The operating system with its version.
     System,
@@ -35,7 +35,7 @@ pub enum ComparedFact {
 impl ComparedFact {
     const ALL: [ComparedFact; 2] = [ComparedFact::Model, ComparedFact::System];
 
-    fn read(self, machine: &Machine) -> Option<&str> {
+    fn read(self, machine: &ComparedDevice) -> Option<&str> {
         match self {
             ComparedFact::Model => machine.model.as_deref(),
             ComparedFact::System => machine.system.as_deref(),
@@ -53,9 +53,9 @@ impl ComparedFact {
 /// A value that devices with the bug have more often than chance explains.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct CommonValue {
-    /// The fact.
+    /// The fact that has this value.
     pub fact: ComparedFact,
-    /// The value.
+    /// The value, as reports and sessions say it.
     #[schema(example = "iOS 17.0.1", max_length = 500)]
     pub value: String,
     /// Devices with the bug and the value.
@@ -100,7 +100,7 @@ pub struct Commonalities {
     /// Facts that are not compared, because sessions do not carry them.
     #[schema(max_items = 10)]
     pub not_compared: Vec<&'static str>,
-    /// Why nothing is compared.
+    /// The reason why nothing is compared, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
 }
@@ -130,10 +130,12 @@ pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Com
     let Some(version) = find_main_version(&crashed) else {
         return Ok(Commonalities::without(FEW_REPORTS, crashed.len()));
     };
-    let crashed: Vec<Machine> = crashed.into_iter().filter(|machine| machine.version == version).collect();
+    let crashed: Vec<ComparedDevice> =
+        crashed.into_iter().filter(|machine| machine.version == version).collect();
     let days: BTreeSet<Date> = crashed.iter().map(|machine| machine.day).collect();
     let days: Vec<Date> = days.into_iter().rev().take(DAYS_LIMIT).collect();
-    let crashed: Vec<Machine> = crashed.into_iter().filter(|machine| days.contains(&machine.day)).collect();
+    let crashed: Vec<ComparedDevice> =
+        crashed.into_iter().filter(|machine| days.contains(&machine.day)).collect();
     let all = store::sample_installations(tx, &group.app, &version, &days).await?;
     if all.len() < INSTALLATIONS_FLOOR {
         return Ok(Commonalities {
@@ -155,7 +157,7 @@ pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Com
 }
 
 /// Returns the version of most devices, if there are enough of it.
-fn find_main_version(crashed: &[Machine]) -> Option<String> {
+fn find_main_version(crashed: &[ComparedDevice]) -> Option<String> {
     let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
     for machine in crashed {
         *versions.entry(&machine.version).or_default() += 1;
@@ -164,7 +166,7 @@ fn find_main_version(crashed: &[Machine]) -> Option<String> {
     most.filter(|(_, devices)| *devices >= CRASHED_FLOOR).map(|(version, _)| version.to_owned())
 }
 
-fn count_values(machines: &[Machine], fact: ComparedFact) -> BTreeMap<&str, u64> {
+fn count_values(machines: &[ComparedDevice], fact: ComparedFact) -> BTreeMap<&str, u64> {
     let mut counts = BTreeMap::new();
     for value in machines.iter().filter_map(|machine| fact.read(machine)) {
         *counts.entry(value).or_default() += 1;
@@ -172,7 +174,7 @@ fn count_values(machines: &[Machine], fact: ComparedFact) -> BTreeMap<&str, u64>
     counts
 }
 
-fn list_common_values(crashed: &[Machine], all: &[Machine]) -> Vec<CommonValue> {
+fn list_common_values(crashed: &[ComparedDevice], all: &[ComparedDevice]) -> Vec<CommonValue> {
     let (mut names, mut counts) = (Vec::new(), Vec::new());
     for fact in ComparedFact::ALL {
         let (with_bug, of_all) = (count_values(crashed, fact), count_values(all, fact));
@@ -214,8 +216,8 @@ mod tests {
     use super::*;
     use time::macros::date;
 
-    fn machines(count: usize, model: &str, system: &str) -> Vec<Machine> {
-        let machine = Machine {
+    fn machines(count: usize, model: &str, system: &str) -> Vec<ComparedDevice> {
+        let machine = ComparedDevice {
             version: "2.4.1".to_owned(),
             day: date!(2026 - 11 - 20),
             model: Some(model.to_owned()),

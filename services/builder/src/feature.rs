@@ -1,6 +1,7 @@
 //! Extension of the builder by features.
 
 pub use crate::build::receive::{JobFile, ReceivedFile};
+pub use crate::build::resources::JobState;
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
 pub use crate::stored_bodies::{FetchedBody, ReportVariant};
@@ -35,9 +36,6 @@ pub struct BuilderFeature {
     /// The feature's kinds of jobs.
     pub jobs: &'static [JobHandler],
 }
-
-/// The state of a feature with its settings, which all its jobs share.
-pub type JobState = Arc<dyn Any + Send + Sync>;
 
 /// Everything that features add to a builder.
 #[derive(Clone, Debug, Default)]

@@ -95,7 +95,10 @@ pub fn gz(bytes: &[u8]) -> Vec<u8> {
 }
 
 pub fn zst(bytes: &[u8]) -> Vec<u8> {
-    zstd::encode_all(bytes, 3).unwrap()
+    let mut zst = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    zst.include_checksum(true).unwrap();
+    zst.write_all(bytes).unwrap();
+    zst.finish().unwrap()
 }
 
 #[test]

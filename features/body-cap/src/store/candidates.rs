@@ -34,7 +34,7 @@ pub struct SliceOfBodies {
 pub struct CandidateGroup {
     pub group: GroupId,
     pub day: Date,
-    /// The cap.
+    /// The number of bodies that the group keeps.
     pub bodies: u32,
     /// The cap holds for reports that arrived at this time or later.
     pub since: OffsetDateTime,

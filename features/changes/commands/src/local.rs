@@ -1,4 +1,4 @@
-//! Builds on this machine.
+//! Compares builds that lie on this machine.
 
 use crate::answer::ImageDiff;
 use std::collections::BTreeMap;

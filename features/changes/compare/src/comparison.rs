@@ -1,16 +1,15 @@
 //! The comparison of two builds: which functions were edited, and whether the builds can be compared at all.
 
+use crate::changed_function::{ChangeState, FunctionChange};
 use crate::difference::{FunctionDifference, compare_functions};
 use crate::edit_judge::EditJudge;
-use crate::function_change::{ChangeState, FunctionChange, describe_gone, describe_new, describe_pair};
+use crate::function_change::{describe_gone, describe_new, describe_pair};
 use crate::function_table::{CompareError, ComparedCode, FunctionTable, normalise_symbol};
+use crate::outcome::{BuildCounts, BuildOutcome};
 use crate::pairing::Pairing;
 use crate::stack::StackFunction;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use unslide_model::words;
 use unslide_symbolicate::symcache::SymCache;
-use utoipa::ToSchema;
 
 /// The fewest functions by which builds are judged as a whole.
 const JUDGED_FUNCTIONS: usize = 5;
@@ -25,41 +24,6 @@ const FEW_RESIZED: usize = 2;
 const FEW_UNMOVED: usize = 3;
 /// If no function of a build was edited, those with other bytes were, if they are at most one in this number.
 const EDITED_WITHOUT_LINES: usize = 12;
-
-words! {
-    /// Whether two builds can be compared.
-    #[derive(ToSchema)]
-    #[schema(rename_all = "snake_case")]
-    pub enum BuildOutcome {
-        /// They were compared.
-        Compared = "compared",
-        /// Most functions differ: another compiler, other flags or another optimisation.
-        OtherFlags = "other_flags",
-        /// Most functions have no counterpart by name.
-        OtherProgram = "other_program",
-        /// They are for different CPUs.
-        OtherCpu = "other_cpu",
-        /// The symbols of one of them have no source lines.
-        NoLines = "no_lines",
-    }
-}
-
-/// Numbers of functions by what became of them between two builds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
-pub struct BuildCounts {
-    /// Functions of the build before.
-    pub before: usize,
-    /// Functions of the build after.
-    pub after: usize,
-    /// Functions that were edited.
-    pub changed: usize,
-    /// Functions with the same lines and other bytes.
-    pub resized: usize,
-    /// Functions that only the build after has.
-    pub new: usize,
-    /// Functions that only the build before has.
-    pub gone: usize,
-}
 
 /// Two builds with what differs between their functions.
 pub struct BuildComparison<'s> {

@@ -1,8 +1,8 @@
 //! Decides which functions were edited. A difference that another function causes, because it is inlined or holds the code, is none
 //! of a function's own.
 
+use crate::changed_function::ChangeState;
 use crate::difference::{DifferenceKind, FunctionDifference};
-use crate::function_change::ChangeState;
 use crate::function_table::FunctionTable;
 use crate::pairing::Pairing;
 use std::collections::{BTreeMap, BTreeSet};

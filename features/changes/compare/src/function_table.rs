@@ -300,10 +300,10 @@ pub(crate) fn normalise_symbol(symbol: &[u8]) -> &[u8] {
 
 /// Returns a linkage name without the hash that whole-program optimisation adds, which differs in each build.
 fn remove_hash(symbol: &[u8]) -> &[u8] {
-    const MARK: &[u8] = b".llvm.";
-    let at = symbol.windows(MARK.len()).rposition(|part| part == MARK);
+    const HASH_MARK: &[u8] = b".llvm.";
+    let at = symbol.windows(HASH_MARK.len()).rposition(|part| part == HASH_MARK);
     let (name, hash) = at.and_then(|at| symbol.split_at_checked(at)).unwrap_or((symbol, b""));
-    let is_hash = hash.get(MARK.len()..).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
+    let is_hash = hash.get(HASH_MARK.len()..).is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
     if is_hash { name } else { symbol }
 }
 

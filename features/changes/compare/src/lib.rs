@@ -8,17 +8,20 @@
 
 #![warn(missing_docs)]
 
+mod changed_function;
 mod comparison;
 mod difference;
 mod edit_judge;
 mod function_change;
 mod function_table;
+mod outcome;
 mod pairing;
 mod sentences;
 mod stack;
 
-pub use comparison::{BuildComparison, BuildCounts, BuildOutcome};
-pub use function_change::{CALLS_LIMIT, ChangeState, FunctionChange, NAME_CHARS, PATH_CHARS};
+pub use changed_function::{CALLS_LIMIT, ChangeState, FunctionChange, NAME_CHARS, PATH_CHARS};
+pub use comparison::BuildComparison;
 pub use function_table::CompareError;
+pub use outcome::{BuildCounts, BuildOutcome};
 pub use sentences::{describe_counts, describe_outcome, summarise};
 pub use stack::{StackFunction, list_stack_functions};

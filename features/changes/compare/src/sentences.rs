@@ -1,7 +1,7 @@
-//! Differences in words.
+//! Says in sentences how functions and builds differ.
 
-use crate::comparison::{BuildCounts, BuildOutcome};
-use crate::function_change::{ChangeState, FunctionChange};
+use crate::changed_function::{ChangeState, FunctionChange};
+use crate::outcome::{BuildCounts, BuildOutcome};
 
 /// Functions that a summary names with their evidence.
 const NAMED_FUNCTIONS: usize = 3;

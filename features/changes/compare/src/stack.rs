@@ -7,9 +7,9 @@ use unslide_symbolicate::symcache::SymCache;
 /// A function at an address, or one that is inlined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackFunction<'s> {
-    /// The linkage name.
+    /// The linkage name, as the symbols have it.
     pub symbol: Text<'s>,
-    /// The readable name.
+    /// The name as a person reads it.
     pub name: Text<'s>,
     /// The path of the source file of its code here.
     pub file: Option<Text<'s>>,

@@ -39,7 +39,7 @@ pub struct BuildDiff {
     pub is_truncated: bool,
 }
 
-/// The symbols of builds.
+/// The symbols of the builds that are compared.
 pub struct FetchedBuilds(SymbolsOfReport);
 
 impl FetchedBuilds {

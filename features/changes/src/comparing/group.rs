@@ -3,7 +3,7 @@
 use super::builds::{FetchedBuilds, compare_on_pool};
 use super::outcome::ChangesOutcome;
 use super::stack::{ListedImage, StackImage, find_counterpart, read_images, read_stack};
-use super::versions::{ComparedVersions, choose_versions};
+use super::versions::{VersionPair, choose_versions};
 use crate::store;
 use serde::Serialize;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ const NOT_COMPARED: &[&str] = &["callees", "variables", "constants"];
 
 /// The functions of a group's stack in two builds.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct GroupChanges {
-    /// Id of the group.
+pub struct StackChanges {
+    /// Id of the group whose stack is compared.
     #[schema(value_type = Uuid)]
     pub group: GroupId,
     /// Bundle identifier of the app.
     pub app: String,
-    /// Whether builds were compared.
+    /// Whether builds were compared, or why not.
     pub outcome: ChangesOutcome,
     /// What was found, in a sentence.
     #[schema(max_length = 4000)]
@@ -64,7 +64,7 @@ pub struct GroupChanges {
 /// An image of a stack in two builds.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ImageChanges {
-    /// The file name.
+    /// The file name of the image.
     pub name: String,
     /// The debug id in the build with the group.
     #[schema(value_type = String, format = Uuid)]
@@ -73,7 +73,7 @@ pub struct ImageChanges {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
     pub debug_id_before: Option<DebugId>,
-    /// Whether they were compared.
+    /// Whether the two builds were compared, or why not.
     pub outcome: ChangesOutcome,
     /// Why they were not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct ImageChanges {
 /// The stored data of a group that is compared.
 struct GroupReports {
     group: ListedGroup,
-    versions: ComparedVersions,
+    versions: VersionPair,
     /// The report with the stack.
     row: Option<ReportRow>,
     /// Reports of the version before.
@@ -101,9 +101,9 @@ pub async fn find_group_changes(
     symbolication: &Arc<Symbolication>,
     access: &Access<ReportsRead>,
     group: &GroupRef,
-) -> Result<GroupChanges, Problem> {
+) -> Result<StackChanges, Problem> {
     let found = read_reports(symbolication, access, group).await?;
-    let answer = |outcome: ChangesOutcome, images| GroupChanges {
+    let answer = |outcome: ChangesOutcome, images| StackChanges {
         group: found.group.id,
         app: found.group.app.clone(),
         outcome,
@@ -144,15 +144,15 @@ pub async fn find_group_changes(
 /// Returns the answer of the whole stack: compared if one of its images is.
 fn summarise_images(
     images: Vec<ImageChanges>,
-    answer: impl Fn(ChangesOutcome, Vec<ImageChanges>) -> GroupChanges,
-) -> GroupChanges {
+    answer: impl Fn(ChangesOutcome, Vec<ImageChanges>) -> StackChanges,
+) -> StackChanges {
     let is_compared = |image: &&ImageChanges| image.outcome == ChangesOutcome::Compared;
     let functions = images.iter().filter(is_compared).flat_map(|image| image.functions.clone());
     let functions: Vec<FunctionChange> = functions.collect();
     if images.iter().any(|image| is_compared(&image)) {
         let found = answer(ChangesOutcome::Compared, images);
         let text = summarise(&functions, found.version.as_deref());
-        return GroupChanges { text, ..found };
+        return StackChanges { text, ..found };
     }
     let outcome = images.first().map_or(ChangesOutcome::NoStack, |image| image.outcome);
     answer(outcome, images)

@@ -5,11 +5,11 @@ use unslide_model::words;
 use utoipa::ToSchema;
 
 words! {
-    /// Whether builds were compared.
+    /// Whether builds were compared, or why not.
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum ChangesOutcome {
-        /// They were compared.
+        /// The builds were compared by their symbols.
         Compared = "compared",
         /// Most functions differ: another compiler, other flags or another optimisation.
         OtherFlags = "other_flags",

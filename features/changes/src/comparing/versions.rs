@@ -1,12 +1,12 @@
 //! The first version with a group, and the last one before it without.
 
-use crate::store::AppVersion;
+use crate::store::GroupVersion;
 use std::cmp::Ordering;
 use unslide_model::compare_versions;
 
 /// The versions whose builds are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ComparedVersions {
+pub struct VersionPair {
     /// The oldest version with reports of the group; `None` if they name no version.
     pub first: Option<String>,
     /// The newest version of the app before it.
@@ -14,17 +14,17 @@ pub struct ComparedVersions {
 }
 
 /// Chooses the versions of a group to compare.
-pub fn choose_versions(versions: &[AppVersion]) -> ComparedVersions {
+pub fn choose_versions(versions: &[GroupVersion]) -> VersionPair {
     let with_group = versions.iter().filter(|version| version.has_group && !version.version.is_empty());
     let with_group = with_group.map(|version| &version.version);
     let Some(first) = with_group.min_by(|a, b| compare_versions(a, b)) else {
-        return ComparedVersions::default();
+        return VersionPair::default();
     };
-    ComparedVersions { first: Some(first.clone()), before: find_version_before(versions, first) }
+    VersionPair { first: Some(first.clone()), before: find_version_before(versions, first) }
 }
 
 /// Returns the newest version before another one.
-pub fn find_version_before(versions: &[AppVersion], version: &str) -> Option<String> {
+pub fn find_version_before(versions: &[GroupVersion], version: &str) -> Option<String> {
     let named = versions.iter().map(|known| &known.version).filter(|known| !known.is_empty());
     let older = named.filter(|known| compare_versions(known, version) == Ordering::Less);
     older.max_by(|a, b| compare_versions(a, b)).cloned()
@@ -36,9 +36,9 @@ mod tests {
 
     fn choose(app: &[&str], group: &[&str]) -> (Option<String>, Option<String>) {
         let version =
-            |has_group| move |version: &&str| AppVersion { version: (*version).to_owned(), has_group };
+            |has_group| move |version: &&str| GroupVersion { version: (*version).to_owned(), has_group };
         let all: Vec<_> = app.iter().map(version(false)).chain(group.iter().map(version(true))).collect();
-        let ComparedVersions { first, before } = choose_versions(&all);
+        let VersionPair { first, before } = choose_versions(&all);
         (first, before)
     }
 

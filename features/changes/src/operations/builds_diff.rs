@@ -1,4 +1,4 @@
-//! `GET /v1/builds/diff`.
+//! `GET /v1/builds/diff`: which functions differ between two builds.
 
 use crate::comparing::{BuildDiff, diff_builds};
 use axum::Json;
@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 /// The most bytes of a debug id with its dashes.
 const DEBUG_ID_BYTES: usize = 40;
 
-/// The builds to compare.
+/// The two builds to compare, by debug id.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

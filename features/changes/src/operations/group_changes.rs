@@ -1,6 +1,6 @@
-//! `GET /v1/groups/{id}/changes`.
+//! `GET /v1/groups/{id}/changes`: which functions of a stack changed.
 
-use crate::comparing::{GroupChanges, find_group_changes};
+use crate::comparing::{StackChanges, find_group_changes};
 use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ problems!(Failures: InvalidParameter, NotFound);
 /// answer says why.
 #[utoipa::path(get, path = "/v1/groups/{id}/changes", tag = "changes", operation_id = "get_group_changes",
     params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
-    responses((status = 200, description = "The functions of the stack.", body = GroupChanges), Failures),
+    responses((status = 200, description = "The functions of the stack.", body = StackChanges), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_group_changes(
     State(symbolication): State<Arc<Symbolication>>,
     access: Access<ReportsRead>,
     Path(id): Path<GroupRef>,
-) -> Result<Json<GroupChanges>, Problem> {
+) -> Result<Json<StackChanges>, Problem> {
     Ok(Json(Box::pin(find_group_changes(&symbolication, &access, &id)).await?))
 }

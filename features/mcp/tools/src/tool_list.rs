@@ -337,7 +337,7 @@ mod tests {
                 .iter()
                 .any(|name| ["resolve_group", "assign_group", "comment_on_group"].contains(name))
         );
-        assert_eq!((names(false).len(), names(true).len()), (13, 16));
+        assert_eq!((names(false).len(), names(true).len()), (14, 17));
     }
 
     #[test]

@@ -14,15 +14,15 @@ unslide_store::ids! {
 }
 
 /// The kind of the jobs.
-pub const JOB_KIND: &str = "scrub_stored";
+pub const SCRUB_JOB_KIND: &str = "scrub_stored";
 /// The argument of a job that names the run.
 pub const JOB_ROW: &str = "run";
 
 words! {
-    /// State of a run.
+    /// The state of a run over stored reports.
     #[derive(ToSchema)]
     pub enum ScrubRunStatus {
-        /// Reports are looked at.
+        /// A builder still looks at reports.
         Running = "running",
         /// All reports were looked at.
         Done = "done",
@@ -34,7 +34,7 @@ words! {
 /// A run that applies the rules to stored reports.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ScrubRun {
-    /// State of the run.
+    /// Whether the run goes on, is done or has failed.
     #[schema(value_type = String, example = "done")]
     pub status: ScrubRunStatus,
     /// Number of reports that were looked at.
@@ -88,7 +88,7 @@ pub async fn start_run(tx: &mut TenantTx, actor: &str) -> Result<ScrubRun> {
     )
     .fetch_one(connection)
     .await?;
-    jobs::add_job(tx, &Work::Feature(FeatureWork::on_row(JOB_KIND, JOB_ROW, id))).await?;
+    jobs::add_job(tx, &Work::Feature(FeatureWork::on_row(SCRUB_JOB_KIND, JOB_ROW, id))).await?;
     find_last_run(tx).await?.ok_or_else(|| StoreError::corrupt("scrub_runs", "a row that vanished"))
 }
 

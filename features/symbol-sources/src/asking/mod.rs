@@ -21,10 +21,11 @@ use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{HookFuture, OwnerTx, Result as StoreResult, TenantTx};
 
 /// The kind of the jobs.
-pub const JOB_KIND: &str = "ask_symbol_sources";
+pub const ASKING_JOB_KIND: &str = "ask_symbol_sources";
 
 /// Jobs that a builder runs at once: they wait for servers most of the time. Their children list debug ids alone.
-pub const JOBS: &[JobHandler] = &[JobHandler { kind: JOB_KIND, places: 4, child_task: None, run, give_up }];
+pub const ASKING_JOBS: &[JobHandler] =
+    &[JobHandler { kind: ASKING_JOB_KIND, places: 4, child_task: None, run, give_up }];
 
 /// Time after which a turn begins no request.
 const TURN_TIME: std::time::Duration = std::time::Duration::from_secs(30);
@@ -47,12 +48,12 @@ fn give_up<'t>(tx: &'t mut OwnerTx, _: &'t GivenUpJob<'t>) -> HookFuture<'t> {
 }
 
 fn build_work() -> Work {
-    Work::Feature(FeatureWork { kind: Cow::Borrowed(JOB_KIND), arguments: serde_json::Map::new() })
+    Work::Feature(FeatureWork { kind: Cow::Borrowed(ASKING_JOB_KIND), arguments: serde_json::Map::new() })
 }
 
 /// Adds the job of the transaction's tenant unless it has one, under the lock of its sources.
 pub async fn begin_asking(tx: &mut TenantTx) -> StoreResult<()> {
-    if !store::has_job(tx, JOB_KIND).await? {
+    if !store::has_job(tx, ASKING_JOB_KIND).await? {
         jobs::add_job(tx, &build_work()).await?;
     }
     Ok(())

@@ -2,7 +2,6 @@
 
 use super::download::SourceDownload;
 use crate::target::SymbolSourceKind;
-use time::Duration;
 
 /// The answer of a source to the request for one debug id.
 #[derive(Debug)]
@@ -10,23 +9,6 @@ pub enum SourceAnswer {
     /// It has a file for the debug id.
     Found(SourceDownload),
     NotFound,
-}
-
-/// A request that got no answer about the file: the source is asked later.
-#[derive(Clone, Debug)]
-pub struct SourceFailure {
-    /// The reason, for the tenant.
-    pub text: String,
-    /// The status of the answer; None without one.
-    pub status: Option<u16>,
-    /// The pause that the source wants.
-    pub pause: Option<Duration>,
-}
-
-impl SourceFailure {
-    pub fn new(text: impl Into<String>) -> SourceFailure {
-        SourceFailure { text: text.into(), status: None, pause: None }
-    }
 }
 
 /// The meaning of a status, without that of a file.

@@ -1,15 +1,13 @@
 //! Asks a source for a file, through the egress rules.
 
-use super::answer::{
-    SourceAnswer, SourceFailure, StatusMeaning, describe_failure, find_error_code, read_status,
-};
+use super::answer::{SourceAnswer, StatusMeaning, describe_failure, find_error_code, read_status};
 use super::download::SourceDownload;
+use super::failure::{SourceFailure, describe_error};
 use super::signing::sign_get;
 use crate::settings::{SYMBOL_SOURCES_SECTION, SymbolSourcesSettings};
 use crate::target::{SourceTarget, SymbolSourceKind};
 use http::header::AUTHORIZATION;
 use reqwest::{Method, RequestBuilder, Response};
-use std::error::Error;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::Secret;
@@ -22,7 +20,7 @@ const ERROR_BYTES_LIMIT: usize = 4 << 10;
 /// One text for all causes: it tells a tenant nothing about names in the operator's DNS, nor about open ports.
 pub const UNREACHABLE: &str = "The source cannot be reached or does not answer; the operator's log says why";
 
-/// The client for sources.
+/// The HTTP client that asks sources.
 pub struct SourceClient {
     pub receivers: AllowedReceivers,
     /// None if TLS cannot be set up.
@@ -122,13 +120,6 @@ fn build_request(
         SourceTarget::Http { .. } => {}
     }
     Ok(request)
-}
-
-/// Describes an error of the connection for the tenant. The cause is for the operator's log.
-pub fn describe_error(error: reqwest::Error, text: &str) -> SourceFailure {
-    let error = &error.without_url() as &dyn Error;
-    tracing::warn!(error, "a symbol source cannot be reached");
-    SourceFailure::new(text)
 }
 
 /// The failure of a source that does not answer in time.

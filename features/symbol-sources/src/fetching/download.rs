@@ -1,7 +1,6 @@
 //! Downloads of files from sources, within bounds of size and time.
 
-use super::answer::SourceFailure;
-use super::client::describe_error;
+use super::failure::{SourceFailure, describe_error};
 use reqwest::Response;
 use sha2::{Digest, Sha256};
 use std::path::Path;

@@ -3,8 +3,10 @@
 mod answer;
 mod client;
 mod download;
+mod failure;
 mod signing;
 
-pub use answer::{SourceAnswer, SourceFailure};
+pub use answer::SourceAnswer;
 pub use client::SourceClient;
 pub use download::{DownloadEnd, SourceDownload};
+pub use failure::SourceFailure;

@@ -1,4 +1,4 @@
-//! `GET /v1/symbol-sources`.
+//! `GET /v1/symbol-sources`: lists the sources of a tenant.
 
 use super::{EVERY_APP, ShownSource, SymbolSourceList};
 use crate::store;

@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "symbol sources are for all apps of a tenant";
-/// Sources of a tenant.
+/// The sources that a tenant has set.
 const SOURCES_LIMIT: usize = 5;
 
 /// Returns the routes of this folder.

@@ -1,4 +1,4 @@
-//! `DELETE /v1/symbol-sources/{name}`.
+//! `DELETE /v1/symbol-sources/{name}`: removes a source.
 
 use super::{EVERY_APP, no_source};
 use crate::store;

@@ -35,7 +35,7 @@ pub struct DueRequest {
     pub debug_id: DebugId,
     /// The name of the source.
     pub source: String,
-    /// Answers so far.
+    /// Number of answers to it so far.
     pub attempts: i32,
 }
 

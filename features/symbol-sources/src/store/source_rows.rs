@@ -1,4 +1,4 @@
-//! Rows of sources.
+//! The statements about rows of sources.
 
 use crate::layouts::SourceLayout;
 use crate::target::SymbolSourceKind;

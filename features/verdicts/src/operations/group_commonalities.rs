@@ -1,4 +1,4 @@
-//! `GET /v1/groups/{id}/commonalities`.
+//! `GET /v1/groups/{id}/commonalities`: what devices with a bug have in common.
 
 use crate::commonalities::{Commonalities, compare_group};
 use axum::Json;

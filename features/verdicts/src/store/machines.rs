@@ -10,7 +10,7 @@ const SESSIONS_PER_DAY: i64 = 1_000;
 
 /// A device or an installation as a report or a session names it, with the values that may be common to many.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct ComparedDevice {
     pub version: String,
     pub day: Date,
     pub model: Option<String>,
@@ -23,10 +23,10 @@ pub async fn list_crashed_machines(
     tx: &mut TenantTx,
     group: GroupId,
     from: OffsetDateTime,
-) -> Result<Vec<Machine>> {
+) -> Result<Vec<ComparedDevice>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
-        Machine,
+        ComparedDevice,
         r#"SELECT DISTINCT ON (coalesce(n.device, uuid_send(n.report_id))) n.version AS "version!",
                   (n.received_at AT TIME ZONE 'UTC')::date AS "day!", n.model,
                   nullif(concat_ws(' ', n.os_name, n.os_version), '') AS system
@@ -53,10 +53,10 @@ pub async fn sample_installations(
     app: &str,
     version: &str,
     days: &[Date],
-) -> Result<Vec<Machine>> {
+) -> Result<Vec<ComparedDevice>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
-        Machine,
+        ComparedDevice,
         r#"SELECT DISTINCT ON (s.installation) s.version AS "version!", s.day AS "day!", s.device AS model, s.os AS system
            FROM unnest($3::date[]) AS d (day)
            CROSS JOIN LATERAL (SELECT installation, version, day, device, os FROM sessions

@@ -7,5 +7,5 @@ mod rule;
 
 pub use counts::{NO_SESSIONS, ReportDay, list_group_days, list_new_crash_days};
 pub use held::{claim_held, hold, list_due, release};
-pub use machines::{Machine, list_crashed_machines, sample_installations};
+pub use machines::{ComparedDevice, list_crashed_machines, sample_installations};
 pub use rule::{RegressionRule, read_rule, set_rule};

@@ -18,11 +18,11 @@ const LIFT_FLOOR: f64 = 1.5;
 pub struct ValueCounts {
     /// With the bug and the value.
     pub crashed_with: u64,
-    /// With the bug.
+    /// Installations with the bug, with any value.
     pub crashed: u64,
     /// Of all installations, with the value.
     pub all_with: u64,
-    /// Of all installations.
+    /// All installations of the sample, with any value.
     pub all: u64,
 }
 

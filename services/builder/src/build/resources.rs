@@ -3,13 +3,17 @@
 use super::memory::MemoryBudget;
 use super::work_folder::WorkFolder;
 use crate::config::Settings;
-use crate::feature::JobState;
 use crate::metrics::Metrics;
 use crate::places::SharedPlaces;
 use crate::storage::JobStorage;
+use std::any::Any;
+use std::sync::Arc;
 use unslide_report::reader::ReportReaders;
 use unslide_sandbox::child::ChildProgram;
 use unslide_symbolicate::DerivedObject;
+
+/// The state of a feature with its settings, which all its jobs share.
+pub type JobState = Arc<dyn Any + Send + Sync>;
 
 /// Storage, disk space, memory and child processes for builds and for jobs of features.
 pub(crate) struct BuildResources {

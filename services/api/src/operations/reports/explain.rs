@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_model::DebugId;
 use unslide_runtime::job_bytes;
-use unslide_store::symbol_lookups::{SymbolLookup, list_lookups};
+use unslide_store::list_lookups;
+use unslide_store::symbol_lookups::SymbolLookup;
 use unslide_symbolicate::{Explanation, Plan};
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited, BodyNotKept);
