@@ -7,7 +7,7 @@ use crate::operations::set::{NewScrubbing, set_scrubbing};
 use crate::store::runs::{ScrubRun, ScrubRunStatus};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use std::sync::Arc;
 use unslide_api::feature::Storage;
@@ -20,14 +20,9 @@ use unslide_site::{SentForm, Shell, SignedIn, Template, escaping, filters, rende
 /// The path of the page.
 pub const SCRUBBING_PAGE: &str = "/console/scrubbing";
 
-/// The path of the form that applies the rules to stored reports.
-const APPLY_PATH: &str = "/console/scrubbing/apply";
-
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
-    Router::new()
-        .route(SCRUBBING_PAGE, get(show_rules).post(change_rules))
-        .route(APPLY_PATH, post(apply_rules))
+    Router::new().route(SCRUBBING_PAGE, get(show_rules).post(change_rules))
 }
 
 #[derive(Template)]
@@ -114,20 +109,15 @@ fn describe_run(run: &ScrubRun) -> String {
     format!("{state}: {} reports looked at, {} changed{unreadable}.", run.looked, run.changed)
 }
 
-async fn apply_rules(
-    State(storage): State<Arc<Storage>>,
-    signed: SignedIn<TenantAdmin>,
-    _form: SentForm,
-) -> Result<Response, Problem> {
-    let _started = apply_scrubbing(State(storage), signed.access).await?;
-    Ok(Redirect::to(SCRUBBING_PAGE).into_response())
-}
-
 async fn change_rules(
     State(storage): State<Arc<Storage>>,
     signed: SignedIn<TenantAdmin>,
     form: SentForm,
 ) -> Result<Response, Problem> {
+    if form.has_field("apply") {
+        let _started = apply_scrubbing(State(storage), signed.access).await?;
+        return Ok(Redirect::to(SCRUBBING_PAGE).into_response());
+    }
     let rules = if form.has_field("remove") { None } else { Some(read_rules(&form)?) };
     let new = NewScrubbing { app: form.field_text("app"), rules };
     let _set = set_scrubbing(State(storage), signed.access, JsonBody(new)).await?;

@@ -96,6 +96,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "remove_sign_in",
         "remove_slack",
         "remove_symbol_build",
+        "remove_symbol_source",
         "remove_testflight",
         "remove_tracker",
         "delete_owners",
