@@ -304,6 +304,7 @@ fn result_path(answer: &Answer, id: &str) -> String {
     match id {
         "send_reports" => format!("/v1/reports/{}", of(&body["reports"][0]["id"])),
         "send_metrics" => "/v1/apps/com.example.shop/health/versions".to_owned(),
+        "apply_scrubbing" => "/v1/scrubbing".to_owned(),
         "send_sessions" => "/v1/apps/com.example.shop/health".to_owned(),
         "send_capture" => format!("/v1/captures/{}", of(&body["id"])),
         "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
