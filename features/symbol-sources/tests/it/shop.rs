@@ -10,7 +10,7 @@ use unslide_model::{ContentHash, DebugId, ReportId, Secret};
 use unslide_runtime::Host;
 use unslide_sandbox::child::ChildProgram;
 use unslide_store::reports::{self, Arrival, Effects, ImageUse, ReportDetails};
-use unslide_symbol_sources::{Config, JOB_KIND};
+use unslide_symbol_sources::{ASKING_JOB_KIND, Config};
 use unslide_symbolicate::object::list_objects;
 use unslide_testkit::fixtures;
 use unslide_world::{Answer, World, tenant_id, wait_until};
@@ -183,8 +183,9 @@ impl Shop {
     pub async fn wait_for_turns(&self) {
         for _ in 0..2 {
             let since = self.text("SELECT clock_timestamp()::text").await;
-            let waiting =
-                format!("SELECT count(*) FROM jobs WHERE kind = '{JOB_KIND}' AND updated_at <= '{since}'");
+            let waiting = format!(
+                "SELECT count(*) FROM jobs WHERE kind = '{ASKING_JOB_KIND}' AND updated_at <= '{since}'"
+            );
             self.wait_for("a turn", async || self.number(&waiting).await == 0).await;
         }
     }
