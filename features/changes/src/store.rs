@@ -18,18 +18,18 @@ pub struct NewGroup {
 
 /// A version of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupVersion {
+pub struct VersionWithGroup {
     pub version: String,
     /// True if reports of the group are of this version.
     pub has_group: bool,
 }
 
 /// Lists the versions of an app that have reports, and which of them have reports of a group or of those merged into it.
-pub async fn list_versions(tx: &mut TenantTx, app: &str, group: GroupId) -> Result<Vec<GroupVersion>> {
+pub async fn list_versions(tx: &mut TenantTx, app: &str, group: GroupId) -> Result<Vec<VersionWithGroup>> {
     let (connection, tenant, _) = tx.parts();
     // From version to version, one index look-up each: the rows of a version's other days are not read.
     Ok(sqlx::query_as!(
-        GroupVersion,
+        VersionWithGroup,
         r#"WITH RECURSIVE walked AS (
                (SELECT version FROM app_days
                 WHERE tenant = $1 AND app = $2 AND reports > 0 ORDER BY version DESC LIMIT 1)

@@ -160,7 +160,7 @@ fn assert_is_scrubbed(place: &str, text: &str) {
 
 /// Searches every table, also what is packed in it, and every file of the installation: objects and logs.
 async fn search_everything(installation: &Installation) {
-    for taken in TAKEN {
+    for taken in TAKEN.into_iter().chain([TITLE_PART]) {
         assert_eq!(find_places(installation, taken).await, Vec::<String>::new(), "{taken}");
     }
     let mut connection = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
@@ -276,10 +276,10 @@ async fn rules_that_are_applied_take_texts_out_of_stored_reports() {
     let file = write_rules();
     installation.command_succeeds(&["scrubbing", "set", file.path().to_str().expect("UTF-8")]);
     let applied = installation.command_succeeds(&["scrubbing", "apply", "--wait", "--yes"]);
-    let all = format!("{REPORTS} looked at, {REPORTS} changed");
+    // A record of OpenTelemetry leaves only its stack, in which nothing is planted.
+    let all = format!("{REPORTS} looked at, {} changed", REPORTS - 1);
     assert!(applied.contains("done") && applied.contains(&all), "{applied}");
     search_everything(&installation).await;
-    assert_eq!(find_places(&installation, TITLE_PART).await, Vec::<String>::new());
     let reports = search_answers(&client).await;
     assert_eq!(reports.len(), REPORTS);
     assert_eq!(list_identities(&client).await, before, "a report keeps its revision and its symbols");

@@ -1,6 +1,6 @@
 //! The images that reports wait for.
 
-use crate::hooks::list_lookups;
+use crate::list_lookups;
 use crate::symbol_lookups::{SymbolLookup, group_by_id};
 use crate::{Result, TenantTx};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The first version with a group, and the last one before it without.
 
-use crate::store::GroupVersion;
+use crate::store::VersionWithGroup;
 use std::cmp::Ordering;
 use unslide_model::compare_versions;
 
@@ -14,7 +14,7 @@ pub struct VersionPair {
 }
 
 /// Chooses the versions of a group to compare.
-pub fn choose_versions(versions: &[GroupVersion]) -> VersionPair {
+pub fn choose_versions(versions: &[VersionWithGroup]) -> VersionPair {
     let with_group = versions.iter().filter(|version| version.has_group && !version.version.is_empty());
     let with_group = with_group.map(|version| &version.version);
     let Some(first) = with_group.min_by(|a, b| compare_versions(a, b)) else {
@@ -24,7 +24,7 @@ pub fn choose_versions(versions: &[GroupVersion]) -> VersionPair {
 }
 
 /// Returns the newest version before another one.
-pub fn find_version_before(versions: &[GroupVersion], version: &str) -> Option<String> {
+pub fn find_version_before(versions: &[VersionWithGroup], version: &str) -> Option<String> {
     let named = versions.iter().map(|known| &known.version).filter(|known| !known.is_empty());
     let older = named.filter(|known| compare_versions(known, version) == Ordering::Less);
     older.max_by(|a, b| compare_versions(a, b)).cloned()
@@ -36,7 +36,7 @@ mod tests {
 
     fn choose(app: &[&str], group: &[&str]) -> (Option<String>, Option<String>) {
         let version =
-            |has_group| move |version: &&str| GroupVersion { version: (*version).to_owned(), has_group };
+            |has_group| move |version: &&str| VersionWithGroup { version: (*version).to_owned(), has_group };
         let all: Vec<_> = app.iter().map(version(false)).chain(group.iter().map(version(true))).collect();
         let VersionPair { first, before } = choose_versions(&all);
         (first, before)

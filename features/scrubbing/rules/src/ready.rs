@@ -9,7 +9,8 @@ use std::ops::Range;
 /// Returns the expression that finds candidates. Its first group, if it has one, is the part to take.
 pub fn expression(pattern: ReadyPattern) -> &'static str {
     match pattern {
-        ReadyPattern::Email => r"[\w.%+'-]+@[\w-]+(?:\.[\w-]+)+",
+        // Titles of groups have `#` in the place of digits.
+        ReadyPattern::Email => r"[\w.%+'#-]+@[\w#-]+(?:\.[\w#-]+)+",
         ReadyPattern::Phone => {
             r"\+[0-9](?:[ ./()-]{0,2}[0-9]){7,14}|\(?[0-9]{3}\)?[ .-]{1,2}[0-9]{3}[ .-][0-9]{4}"
         }
@@ -17,10 +18,10 @@ pub fn expression(pattern: ReadyPattern) -> &'static str {
         ReadyPattern::Card => r"[0-9](?:[ -]?[0-9]){12,18}",
         ReadyPattern::Ip => r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}",
         ReadyPattern::Token => concat!(
-            r"eyJ[A-Za-z0-9_-]{8,200}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
-            r"|(?:ghp|gho|ghs|github_pat|glpat|sk_live|sk_test|rk_live|xox[abprs])[_-][A-Za-z0-9_-]{16,}",
+            r"eyJ[A-Za-z0-9_#-]{8,200}\.[A-Za-z0-9_#-]{8,}(?:\.[A-Za-z0-9_#-]*)?",
+            r"|(?:ghp|gho|ghs|github_pat|glpat|sk_live|sk_test|rk_live|xox[abprs])[_-][A-Za-z0-9_#-]{16,}",
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}",
-            r"|(?i:bearer|basic)\s{1,4}([A-Za-z0-9_.~+/=-]{8,})",
+            r"|(?i:bearer|basic)\s{1,4}([A-Za-z0-9_.~+/=#-]{8,})",
             r#"|(?i:password|passwd|secret|token|api[_-]?key|session[_-]?id)["']?\s{0,4}[:=]\s{0,4}["']?([^\s"',;&}\[\]]{4,})"#,
         ),
         ReadyPattern::UserPath => {
