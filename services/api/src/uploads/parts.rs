@@ -13,7 +13,7 @@ use crate::requests::digest;
 use crate::storage::Storage;
 use crate::storage::transactions::run_detached;
 use crate::uploads::format;
-use crate::uploads::receive::{AcceptedFile, UploadQuota, check_symbol_quota, remove_file, same_bytes};
+use crate::uploads::receive::{AcceptedFile, UploadQuota, check_symbol_quota, remove_file};
 use crate::uploads::unpack::{Packing, decode_body};
 use axum::body::Body;
 use bytes::Bytes;
@@ -136,7 +136,7 @@ async fn find_existing(
     new: &Announced,
 ) -> Result<Option<BegunUpload>, Problem> {
     let used = usage::hold_symbols(tx).await?;
-    let earlier = same_bytes(tx, &new.content_hash).await?;
+    let earlier = uploads::find_valid_upload(tx, &new.content_hash).await?;
     if let Some(earlier) = earlier.filter(|earlier| !may.one_app || earlier.app == new.app) {
         let (id, part_bytes) = (earlier.id, new.part_bytes);
         return Ok(Some(BegunUpload { id, existing: true, part_bytes, parts: Vec::new() }));

@@ -19,7 +19,7 @@ use unslide_artifacts::Put;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::tenants::QuotaLimits;
-use unslide_store::{OwnerTx, UploadId, uploads, usage};
+use unslide_store::{UploadId, uploads, usage};
 use utoipa::ToSchema;
 
 /// The longest time for which an answer waits for the deletion of an object that no job will read.
@@ -156,7 +156,7 @@ async fn store_file(
         AcceptedFile { id, existing, file_name, size, sha256 }
     };
     let mut tx = storage.owner(&file.owner).await?;
-    let earlier = same_bytes(&mut tx, &stored.sha256).await?;
+    let earlier = uploads::find_valid_upload(&mut tx, &stored.sha256).await?;
     if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
         let detail = format!("the same bytes are the upload {}", earlier.id);
         uploads::mark_failed(&mut tx, id, "duplicate", &detail, &[]).await?;
@@ -195,19 +195,6 @@ pub fn check_symbol_quota(
         used.stored, used.pending
     );
     Err(Problem::new(Kind::SymbolQuota, detail))
-}
-
-/// Returns an earlier valid upload of these bytes. If its objects were deleted since, the bytes count as new.
-pub async fn same_bytes(
-    tx: &mut OwnerTx,
-    sha256: &ContentHash,
-) -> Result<Option<uploads::SymbolUpload>, Problem> {
-    let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
-    if earlier.status != uploads::UploadStatus::Done {
-        return Ok(Some(earlier));
-    }
-    let objects = uploads::uploaded::list_objects(tx, earlier.id, None, Some(1)).await?;
-    Ok((!objects.is_empty()).then_some(earlier))
 }
 
 /// Ends an upload if its receiver died or its client is gone: nothing has come for longer than any upload may

@@ -198,6 +198,12 @@ async fn record_slices(
     Ok(new)
 }
 
+/// Returns the limit on the stored symbols of the transaction's owner, in bytes.
+async fn read_symbol_limit(resources: &BuildResources, tx: &mut OwnerTx) -> Result<u64, JobFailure> {
+    let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
+    Ok(if own == 0 { resources.symbol_bytes } else { own })
+}
+
 /// Checks that the new objects in these slices fit into the tenant's quota: the api only knows the packed
 /// size of the file. Symbols that operators store for all tenants have no limit.
 async fn check_quota(
@@ -209,8 +215,7 @@ async fn check_quota(
     if *owner == Owner::System {
         return Ok(usage::lock_usage(tx).await?);
     }
-    let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
-    let limit = if own == 0 { resources.symbol_bytes } else { own };
+    let limit = read_symbol_limit(resources, tx).await?;
     let used = usage::hold_symbols(tx).await?.stored;
     let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
     let more = usage::new_bytes(tx, &slices).await?;

@@ -8,7 +8,6 @@ use std::path::Path;
 use unslide_artifacts::{Put, keys};
 use unslide_model::ContentHash;
 use unslide_store::jobs::JobLease;
-use unslide_store::uploads::{SymbolUpload, UploadStatus};
 use unslide_store::{OwnerTx, UploadId, tenants, uploads, usage};
 
 /// A file in the folder of a job.
@@ -45,7 +44,7 @@ pub(crate) async fn receive_file(
 ) -> Result<ReceivedFile, JobFailure> {
     let (store, owner) = (&resources.storage.store, &job.owner);
     let mut tx = store.owner(owner).await?;
-    if let Some(earlier) = find_same_bytes(&mut tx, &file.sha256).await? {
+    if let Some(earlier) = uploads::find_valid_upload(&mut tx, &file.sha256).await? {
         return Ok(ReceivedFile::Taken(earlier.id));
     }
     if let Some(reason) = find_excess(resources, &mut tx, file.size).await? {
@@ -72,24 +71,13 @@ pub(crate) async fn receive_file(
     Ok(ReceivedFile::Taken(id))
 }
 
-/// Returns an earlier upload of these bytes, unless its objects were deleted since.
-async fn find_same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<SymbolUpload>, JobFailure> {
-    let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
-    if earlier.status != UploadStatus::Done {
-        return Ok(Some(earlier));
-    }
-    let objects = uploads::uploaded::list_objects(tx, earlier.id, None, Some(1)).await?;
-    Ok((!objects.is_empty()).then_some(earlier))
-}
-
 /// Returns a sentence about the limit on the tenant's symbols if a file of this size exceeds it.
 async fn find_excess(
     resources: &BuildResources,
     tx: &mut OwnerTx,
     size: u64,
 ) -> Result<Option<String>, JobFailure> {
-    let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
-    let limit = if own == 0 { resources.symbol_bytes } else { own };
+    let limit = super::read_symbol_limit(resources, tx).await?;
     let used = usage::hold_symbols(tx).await?.total_bytes();
     Ok((used.saturating_add(size) > limit).then(|| {
         format!("{used} bytes of symbols are stored or wait, the file has {size}, and the limit is {limit}")

@@ -234,6 +234,19 @@ pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<
     .await?)
 }
 
+/// Returns an earlier valid upload of these bytes. If its objects were deleted since, the bytes count as new.
+///
+/// # Errors
+/// The database fails.
+pub async fn find_valid_upload(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<Option<SymbolUpload>> {
+    let Some(earlier) = by_content(tx, content_hash).await? else { return Ok(None) };
+    if earlier.status != UploadStatus::Done {
+        return Ok(Some(earlier));
+    }
+    let objects = uploaded::list_objects(tx, earlier.id, None, Some(1)).await?;
+    Ok((!objects.is_empty()).then_some(earlier))
+}
+
 /// Returns true if an upload of the owner is on its way or being built, one that has moved since `since`.
 pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> {
     let (connection, owner, _) = tx.parts();

@@ -2,8 +2,8 @@
 
 use super::upload_status::{ObjectPage, UploadDetail};
 use crate::operations::prelude::*;
-use crate::uploads::receive::same_bytes;
 use unslide_model::ContentHash;
+use unslide_store::uploads;
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -24,7 +24,7 @@ pub async fn find_upload(
     let (owner, app) = (access.symbol_owner(), access.only_app());
     let page = ObjectPage::from_query(&owner, &sha256, &page)?;
     let mut tx = storage.owner(&owner).await?;
-    let earlier = same_bytes(&mut tx, &sha256).await?;
+    let earlier = uploads::find_valid_upload(&mut tx, &sha256).await?;
     let seen = earlier.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     let found = match seen {
         Some(upload) => {
