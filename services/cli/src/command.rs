@@ -1,5 +1,6 @@
 //! Parts of the subcommands of features, and the runtime that commands run on.
 
+use crate::listing::item_text;
 use crate::{ApiServer, BoxError, Client, Console, Exit, Outcome, note, say};
 use clap::ValueEnum;
 use serde_json::Value;
@@ -33,6 +34,22 @@ pub fn run_switch(
         }
         Ok(Exit::Ready)
     })
+}
+
+/// Prints the answer of a test that the api has made of something outside, such as a receiver: as JSON, or what `describe` prints of
+/// it, and whether it works.
+///
+/// # Errors
+/// Returns an error if the output cannot be written.
+pub fn print_trial(trial: &Value, as_json: bool, describe: impl FnOnce()) -> Outcome {
+    let works = trial["ok"] == true;
+    if as_json {
+        Console::get().print_json(trial)?;
+    } else {
+        describe();
+        say!("{}  {}", if works { "works   " } else { "fails   " }, item_text(trial, "answer"));
+    }
+    Ok(if works { Exit::Ready } else { Exit::Failed })
 }
 
 /// The position of a switch on the command line.

@@ -28,7 +28,7 @@ pub use api::{
     LoginSource, PROFILE_VARIABLE, ProfileFile, SkippedFile, URL_VARIABLE, Upload, UploadBody, check_address,
     check_name, post_without_key,
 };
-pub use command::{SwitchPosition, block_on, run_switch};
+pub use command::{SwitchPosition, block_on, print_trial, run_switch};
 pub use configured::Configured;
 pub use entry_id::parse_entry_id;
 pub use erasure::{ErasureArguments, SentErasure, describe_removed, run_erasure};

@@ -8,7 +8,7 @@ use unslide_cli::input::read_text_file;
 use unslide_cli::listing::{filter_given, item_text, with_query};
 use unslide_cli::{
     ApiServer, Client, ClientError, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome,
-    block_on, confirm_action, note, say,
+    block_on, confirm_action, note, print_trial, say,
 };
 
 /// Everything that the feature adds to the command line.
@@ -236,18 +236,12 @@ fn print_receivers(answer: &Value, receivers: &[Value], as_json: bool) -> Outcom
 }
 
 fn print_test(test: &Value, as_json: bool) -> Outcome {
-    let works = test["ok"] == true;
-    if as_json {
-        Console::get().print_json(test)?;
-    } else {
-        let [sent, answer] = ["sent", "answer"].map(|member| item_text(test, member));
-        say!("{sent}");
+    print_trial(test, as_json, || {
+        say!("{}", item_text(test, "sent"));
         if let Some(status) = test["status"].as_u64() {
             say!("answered  {status}");
         }
-        say!("{}  {answer}", if works { "works   " } else { "fails   " });
-    }
-    Ok(if works { Exit::Ready } else { Exit::Failed })
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
-    confirm_action, say,
+    confirm_action, print_trial, say,
 };
 
 /// Everything that the feature adds to the command line.
@@ -166,20 +166,14 @@ fn print_slack(slack: &Value, as_json: bool) -> Outcome {
 }
 
 fn print_test(test: &Value, as_json: bool) -> Outcome {
-    let works = test["ok"] == true;
-    if as_json {
-        Console::get().print_json(test)?;
-    } else {
-        let [url, answer] = ["url", "answer"].map(|member| item_text(test, member));
-        say!("sent      POST {url}");
+    print_trial(test, as_json, || {
+        say!("sent      POST {}", item_text(test, "url"));
         say!("          {}", test["sent"]);
         say!(
             "answered  {}",
             test["status"].as_u64().map_or_else(|| "nothing".to_owned(), |status| status.to_string())
         );
-        say!("{}  {answer}", if works { "works   " } else { "fails   " });
-    }
-    Ok(if works { Exit::Ready } else { Exit::Failed })
+    })
 }
 
 #[cfg(test)]

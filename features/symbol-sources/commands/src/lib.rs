@@ -7,7 +7,7 @@ use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
     ApiServer, Client, ClientFeature, CommandError, Console, Exit, FeatureCommand, Outcome, block_on,
-    confirm_action, say,
+    confirm_action, print_trial, say,
 };
 
 /// Everything that the feature adds to the command line.
@@ -216,21 +216,15 @@ fn print_sources(answer: &Value, sources: &[Value], as_json: bool) -> Outcome {
 }
 
 fn print_test(test: &Value, as_json: bool) -> Outcome {
-    let works = test["ok"] == true;
-    if as_json {
-        Console::get().print_json(test)?;
-    } else {
-        let [path, answer] = ["path", "answer"].map(|member| item_text(test, member));
-        say!("GET …/{path}");
+    print_trial(test, as_json, || {
+        say!("GET …/{}", item_text(test, "path"));
         if let Some(status) = test["status"].as_u64() {
             say!("answered  {status}");
         }
         if let Some(size) = test["size"].as_u64() {
             say!("bytes     {size}");
         }
-        say!("{}  {answer}", if works { "works   " } else { "fails   " });
-    }
-    Ok(if works { Exit::Ready } else { Exit::Failed })
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use unslide_cli::input::read_text_file;
 use unslide_cli::listing::item_text;
 use unslide_cli::{
-    ApiServer, Client, ClientFeature, Console, Exit, FeatureCommand, Outcome, block_on, confirm_action, say,
+    ApiServer, Client, ClientFeature, Console, Exit, FeatureCommand, Outcome, block_on, confirm_action,
+    print_trial, say,
 };
 
 /// Everything that the feature adds to the command line.
@@ -301,19 +302,14 @@ fn print_tracker(tracker: &Value) {
 }
 
 fn print_test(test: &Value, as_json: bool) -> Outcome {
-    let works = test["ok"] == true;
-    if as_json {
-        Console::get().print_json(test)?;
-    } else {
-        let [method, url, answer] = ["method", "url", "answer"].map(|member| item_text(test, member));
+    print_trial(test, as_json, || {
+        let [method, url] = ["method", "url"].map(|member| item_text(test, member));
         say!("sent      {method} {url}");
         say!(
             "answered  {}",
             test["status"].as_u64().map_or_else(|| "nothing".to_owned(), |status| status.to_string())
         );
-        say!("{}  {answer}", if works { "works   " } else { "fails   " });
-    }
-    Ok(if works { Exit::Ready } else { Exit::Failed })
+    })
 }
 
 fn print_ticket(found: &Value, as_json: bool) -> Outcome {
