@@ -35,10 +35,10 @@ pub enum ComparedFact {
 impl ComparedFact {
     const ALL: [ComparedFact; 2] = [ComparedFact::Model, ComparedFact::System];
 
-    fn read(self, machine: &ComparedDevice) -> Option<&str> {
+    fn read(self, device: &ComparedDevice) -> Option<&str> {
         match self {
-            ComparedFact::Model => machine.model.as_deref(),
-            ComparedFact::System => machine.system.as_deref(),
+            ComparedFact::Model => device.model.as_deref(),
+            ComparedFact::System => device.system.as_deref(),
         }
     }
 
@@ -126,16 +126,16 @@ impl Commonalities {
 /// The database fails.
 pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Commonalities> {
     let from = tx.now() - REPORTS_PERIOD;
-    let crashed = store::list_crashed_machines(tx, group.id, from).await?;
+    let crashed = store::list_crashed_devices(tx, group.id, from).await?;
     let Some(version) = find_main_version(&crashed) else {
         return Ok(Commonalities::without(FEW_REPORTS, crashed.len()));
     };
     let crashed: Vec<ComparedDevice> =
-        crashed.into_iter().filter(|machine| machine.version == version).collect();
-    let days: BTreeSet<Date> = crashed.iter().map(|machine| machine.day).collect();
+        crashed.into_iter().filter(|device| device.version == version).collect();
+    let days: BTreeSet<Date> = crashed.iter().map(|device| device.day).collect();
     let days: Vec<Date> = days.into_iter().rev().take(DAYS_LIMIT).collect();
     let crashed: Vec<ComparedDevice> =
-        crashed.into_iter().filter(|machine| days.contains(&machine.day)).collect();
+        crashed.into_iter().filter(|device| days.contains(&device.day)).collect();
     let all = store::sample_installations(tx, &group.app, &version, &days).await?;
     if all.len() < INSTALLATIONS_FLOOR {
         return Ok(Commonalities {
@@ -159,16 +159,16 @@ pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Com
 /// Returns the version of most devices, if there are enough of it.
 fn find_main_version(crashed: &[ComparedDevice]) -> Option<String> {
     let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
-    for machine in crashed {
-        *versions.entry(&machine.version).or_default() += 1;
+    for device in crashed {
+        *versions.entry(&device.version).or_default() += 1;
     }
     let most = versions.into_iter().max_by_key(|(_, devices)| *devices);
     most.filter(|(_, devices)| *devices >= CRASHED_FLOOR).map(|(version, _)| version.to_owned())
 }
 
-fn count_values(machines: &[ComparedDevice], fact: ComparedFact) -> BTreeMap<&str, u64> {
+fn count_values(devices: &[ComparedDevice], fact: ComparedFact) -> BTreeMap<&str, u64> {
     let mut counts = BTreeMap::new();
-    for value in machines.iter().filter_map(|machine| fact.read(machine)) {
+    for value in devices.iter().filter_map(|device| fact.read(device)) {
         *counts.entry(value).or_default() += 1;
     }
     counts
@@ -216,24 +216,23 @@ mod tests {
     use super::*;
     use time::macros::date;
 
-    fn machines(count: usize, model: &str, system: &str) -> Vec<ComparedDevice> {
-        let machine = ComparedDevice {
+    fn devices(count: usize, model: &str, system: &str) -> Vec<ComparedDevice> {
+        let device = ComparedDevice {
             version: "2.4.1".to_owned(),
             day: date!(2026 - 11 - 20),
             model: Some(model.to_owned()),
             system: Some(system.to_owned()),
         };
-        vec![machine; count]
+        vec![device; count]
     }
 
     #[test]
     fn a_system_that_all_devices_with_the_bug_have_is_said_with_its_share() {
-        let crashed =
-            [machines(20, "iPhone16,1", "iOS 17.0"), machines(20, "iPhone14,2", "iOS 17.0")].concat();
+        let crashed = [devices(20, "iPhone16,1", "iOS 17.0"), devices(20, "iPhone14,2", "iOS 17.0")].concat();
         let all = [
-            machines(300, "iPhone16,1", "iOS 17.0"),
-            machines(350, "iPhone16,1", "iOS 18.1"),
-            machines(350, "iPhone14,2", "iOS 18.1"),
+            devices(300, "iPhone16,1", "iOS 17.0"),
+            devices(350, "iPhone16,1", "iOS 18.1"),
+            devices(350, "iPhone14,2", "iOS 18.1"),
         ];
         let found = list_common_values(&crashed, &all.concat());
         let texts: Vec<&str> = found.iter().map(|value| value.text.as_str()).collect();
@@ -242,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_main_version_has_enough_devices() {
-        assert_eq!(find_main_version(&machines(4, "m", "s")), None);
-        assert_eq!(find_main_version(&machines(5, "m", "s")).as_deref(), Some("2.4.1"));
+        assert_eq!(find_main_version(&devices(4, "m", "s")), None);
+        assert_eq!(find_main_version(&devices(5, "m", "s")).as_deref(), Some("2.4.1"));
     }
 }

@@ -1,11 +1,11 @@
-//! The statements of the feature: counts of reports, machines, and groups that wait for a verdict.
+//! The statements of the feature: counts of reports, devices, and groups that wait for a verdict.
 
 mod counts;
+mod devices;
 mod held;
-mod machines;
 mod rule;
 
 pub use counts::{NO_SESSIONS, ReportDay, list_group_days, list_new_crash_days};
+pub use devices::{ComparedDevice, list_crashed_devices, sample_installations};
 pub use held::{claim_held, hold, list_due, release};
-pub use machines::{ComparedDevice, list_crashed_machines, sample_installations};
 pub use rule::{RegressionRule, read_rule, set_rule};

@@ -67,66 +67,34 @@ impl CountedWorld {
 
     /// Stores sessions that were counted before, some of which crashed.
     pub async fn store_sessions(&self, version: &str, days: i64, [sessions, crashed]: [i32; 2]) {
-        let at = self.before(days);
         let event = SessionEvent {
-            id: format!("{version} {days}"),
-            installation: None,
             sessions: Some(sessions),
             crashed: Some(crashed),
-            user: None,
-            app: APP.to_owned(),
-            version: version.to_owned(),
-            os: None,
-            device: None,
-            pid: None,
-            started_at: at,
-            ended_at: None,
-            duration: None,
-            foreground: None,
-            sampled: None,
-            end_reason: None,
-            termination: None,
-            unread: Vec::new(),
+            ..build_session(format!("{version} {days}"), version, self.before(days))
         };
-        let arrival = SessionArrival { event, received_at: self.host.clock.now(), sender_key: None };
-        partitions::ensure_partitions(&self.store, at.date(), at.date()).await.unwrap();
-        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
-        let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
-        sessions::store(&mut tx, &[&arrival], oldest).await.unwrap();
-        tx.commit().await.unwrap();
+        self.store_events(vec![event]).await;
     }
 
     /// Stores a session of as many installations, on machines that they name.
     pub async fn store_installations(&self, version: &str, days: i64, machine: Machine, count: u32) {
-        let at = self.before(days);
-        let build = |n: u32| SessionArrival {
-            event: SessionEvent {
-                id: format!("{version} {days} {machine:?} {n}"),
-                installation: Some(format!("{machine:?} {n}")),
-                sessions: None,
-                crashed: None,
-                user: None,
-                app: APP.to_owned(),
-                version: version.to_owned(),
-                os: Some(format!("iOS {}", machine.system)),
-                device: Some(machine.model.to_owned()),
-                pid: None,
-                started_at: at,
-                ended_at: None,
-                duration: None,
-                foreground: None,
-                sampled: None,
-                end_reason: None,
-                termination: None,
-                unread: Vec::new(),
-            },
-            received_at: self.host.clock.now(),
-            sender_key: None,
+        let build = |n: u32| SessionEvent {
+            installation: Some(format!("{machine:?} {n}")),
+            os: Some(format!("iOS {}", machine.system)),
+            device: Some(machine.model.to_owned()),
+            ..build_session(format!("{version} {days} {machine:?} {n}"), version, self.before(days))
         };
-        let arrivals: Vec<SessionArrival> = (0..count).map(build).collect();
-        partitions::ensure_partitions(&self.store, at.date(), at.date()).await.unwrap();
+        self.store_events((0..count).map(build).collect()).await;
+    }
+
+    async fn store_events(&self, events: Vec<SessionEvent>) {
+        let received_at = self.host.clock.now();
+        let day = events[0].started_at.date();
+        let arrivals =
+            events.into_iter().map(|event| SessionArrival { event, received_at, sender_key: None });
+        let arrivals: Vec<SessionArrival> = arrivals.collect();
+        partitions::ensure_partitions(&self.store, day, day).await.unwrap();
         let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
-        let oldest: Date = (self.host.clock.now() - KEPT_DAYS).date();
+        let oldest: Date = (received_at - KEPT_DAYS).date();
         sessions::store(&mut tx, &arrivals.iter().collect::<Vec<_>>(), oldest).await.unwrap();
         tx.commit().await.unwrap();
     }
@@ -152,12 +120,17 @@ impl CountedWorld {
             version.clone_into(&mut report.facts.version);
             report
         };
-        let reports: Vec<Arrival> = (0..devices).map(build).collect();
-        partitions::ensure_partitions(&self.store, received_at.date(), received_at.date()).await.unwrap();
+        self.store_bug(7, (0..devices).map(build).collect()).await
+    }
+
+    /// Stores reports of a bug that arrived at one time, and returns its group.
+    async fn store_bug(&self, bug: u8, reports: Vec<Arrival>) -> GroupId {
+        let day = reports[0].received_at.date();
+        partitions::ensure_partitions(&self.store, day, day).await.unwrap();
         let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
         store_arrivals(&mut tx, &reports, Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
-        id_of(APP, grouping(7, false).fingerprint)
+        id_of(APP, grouping(bug, false).fingerprint)
     }
 
     /// Stores payloads of as many devices, each with a launch of so many milliseconds and perhaps a hang.
@@ -200,11 +173,30 @@ impl CountedWorld {
             version.clone_into(&mut report.facts.version);
             report
         };
-        let reports: Vec<Arrival> = (0..reports).map(build).collect();
-        partitions::ensure_partitions(&self.store, received_at.date(), received_at.date()).await.unwrap();
-        let mut tx = self.store.tenant(&tenant_id("acme")).await.unwrap();
-        store_arrivals(&mut tx, &reports, Effects::Now, None).await.unwrap();
-        tx.commit().await.unwrap();
-        id_of(APP, grouping(bug, false).fingerprint)
+        self.store_bug(bug, (0..reports).map(build).collect()).await
+    }
+}
+
+/// Makes the event of a session of the app that says nothing else.
+fn build_session(id: String, version: &str, started_at: OffsetDateTime) -> SessionEvent {
+    SessionEvent {
+        id,
+        installation: None,
+        sessions: None,
+        crashed: None,
+        user: None,
+        app: APP.to_owned(),
+        version: version.to_owned(),
+        os: None,
+        device: None,
+        pid: None,
+        started_at,
+        ended_at: None,
+        duration: None,
+        foreground: None,
+        sampled: None,
+        end_reason: None,
+        termination: None,
+        unread: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! The machines on which a bug happened, and those on which an app runs.
+//! The devices on which a bug happened, and the installations of the app.
 
 use time::{Date, OffsetDateTime};
 use unslide_store::{GroupId, Result, TenantTx};
@@ -19,7 +19,7 @@ pub struct ComparedDevice {
 
 /// Lists the devices of the newest reports of a group and of those merged into it, each once, from a time on. A report without a
 /// device counts for itself.
-pub async fn list_crashed_machines(
+pub async fn list_crashed_devices(
     tx: &mut TenantTx,
     group: GroupId,
     from: OffsetDateTime,
