@@ -6,9 +6,8 @@ use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler, ReportVariant};
 use unslide_feature::{StoredDocument, rewrite_stored_report};
-use unslide_model::TenantId;
 use unslide_store::cursor::ReportCursor;
-use unslide_store::reports::regroup::{PagedReport, list_oldest_reports};
+use unslide_store::reports::pages::{PagedReport, list_oldest_reports};
 use unslide_store::reports::{Arrival, rewrite_reports};
 use unslide_store::requests::RequestSource;
 use unslide_store::{Announcement, HookFuture, OwnerTx, announce_to_features, jobs};
@@ -21,8 +20,8 @@ pub const SCRUB_JOBS: &[JobHandler] =
 const SETTLING_INTERVAL: Duration = Duration::seconds(30);
 /// Reports that one statement lists.
 const LISTED_REPORTS: u32 = 200;
-/// Reports of apps with rules that one transaction changes: their bodies are in memory.
-const BODIES_IN_MEMORY_LIMIT: usize = 16;
+/// Reports of apps with rules that one transaction changes: their new bodies are in memory.
+const CHANGED_REPORTS_LIMIT: usize = 16;
 /// Time for which a job goes on before the jobs of others get their turn.
 const JOB_TURN_MICROS: i64 = 30_000_000;
 
@@ -56,7 +55,7 @@ async fn scrub_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         // No connection is held during reads from object storage.
         tx.rollback().await?;
         let page = Page::from_listed(&listed, |app| rules.has_rules(tenant, app));
-        let (rewritten, unreadable) = rewrite_page(job, tenant, &page.reports, &rules, now).await?;
+        let (rewritten, unreadable) = rewrite_page(job, &page.reports, &rules, now).await?;
         let mut tx = job.store().tenant(tenant).await?;
         let changed = rewrite_reports(&mut tx, &rewritten).await?;
         let counts = PageCounts { looked: page.looked, changed, unreadable };
@@ -91,7 +90,7 @@ impl Page {
     fn from_listed(listed: &[PagedReport], has_rules: impl Fn(&str) -> bool) -> Page {
         let mut page = Page { looked: 0, reports: Vec::new(), last: None };
         for report in listed {
-            if page.reports.len() >= BODIES_IN_MEMORY_LIMIT {
+            if page.reports.len() >= CHANGED_REPORTS_LIMIT {
                 break;
             }
             page.looked += 1;
@@ -104,69 +103,19 @@ impl Page {
     }
 }
 
-/// Returns the reports that the rules change, and how many could not be read.
+/// Returns the reports that the rules change, and how many could not be read: of a report without a body there are texts in its row alone.
 async fn rewrite_page(
     job: &FeatureJob<'_>,
-    tenant: &TenantId,
     reports: &[ReportVariant],
     rules: &Arc<TenantRules>,
     now: OffsetDateTime,
 ) -> Result<(Vec<Arrival>, u64), JobFailure> {
-    let (mut rewritten, mut moved) = (Vec::new(), Vec::new());
-    let sources = job.load_sources(reports).await?;
-    // A report without a body has texts in its row alone.
-    let mut unreadable = (reports.len() - sources.len()) as u64;
-    for (report, source) in sources {
-        match rewrite_one(job, tenant, report, source, rules, now).await? {
-            Outcome::Rewritten(arrival) => rewritten.push(*arrival),
-            Outcome::Unchanged => {}
-            Outcome::Unreadable => unreadable += 1,
-            Outcome::Gone => moved.push(report),
-        }
-    }
-    // The body of a report may move during the look-up; the database has its new position.
-    for (report, source) in job.load_sources(&moved).await? {
-        match rewrite_one(job, tenant, report, source, rules, now).await? {
-            Outcome::Rewritten(arrival) => rewritten.push(*arrival),
-            Outcome::Unchanged => {}
-            Outcome::Unreadable | Outcome::Gone => unreadable += 1,
-        }
-    }
-    Ok((rewritten, unreadable))
-}
-
-/// Result of reading one report.
-enum Outcome {
-    Rewritten(Box<Arrival>),
-    /// The rules take nothing of it.
-    Unchanged,
-    Unreadable,
-    /// The body is no longer at its position.
-    Gone,
-}
-
-async fn rewrite_one(
-    job: &FeatureJob<'_>,
-    tenant: &TenantId,
-    report: ReportVariant,
-    source: RequestSource,
-    rules: &Arc<TenantRules>,
-    now: OffsetDateTime,
-) -> Result<Outcome, JobFailure> {
-    let Some(body) = job.fetch_body(report, &source).await? else { return Ok(Outcome::Gone) };
-    let (owner, rules, readers) = (tenant.clone(), Arc::clone(rules), job.readers().clone());
-    let rewrite = move || {
-        let document = body.read_document().map_err(|error| error.to_string())?;
-        let stored = StoredDocument { tenant: &owner, report_id: report.0, source: &source, document };
-        rewrite_stored_report(stored, &readers, (crate::NAME, rules), now)
+    let (tenant, rules, readers) = (job.lease.tenant()?.clone(), Arc::clone(rules), job.readers().clone());
+    let rewrite = move |(report_id, _): ReportVariant, source: &RequestSource, document: Vec<u8>| {
+        let stored = StoredDocument { tenant: &tenant, report_id, source, document };
+        Ok(rewrite_stored_report(stored, &readers, (crate::NAME, rules.clone()), now)?)
     };
-    let rewritten = tokio::task::spawn_blocking(rewrite).await.map_err(|error| error.to_string());
-    Ok(match rewritten.and_then(|rewritten| rewritten) {
-        Ok(Some(arrival)) => Outcome::Rewritten(Box::new(arrival)),
-        Ok(None) => Outcome::Unchanged,
-        Err(error) => {
-            tracing::warn!(tenant = %tenant, report.id = %report.0, error, "a stored report could not be scrubbed");
-            Outcome::Unreadable
-        }
-    })
+    let read = job.read_bodies(reports, "a stored report could not be scrubbed", rewrite).await?;
+    let unreadable = (reports.len() - read.len()) as u64;
+    Ok((read.into_iter().flatten().collect(), unreadable))
 }

@@ -4,7 +4,7 @@ pub use crate::build::receive::{JobFile, ReceivedFile};
 pub use crate::build::resources::JobState;
 pub use crate::build::work_folder::Room;
 pub use crate::failure::JobFailure;
-pub use crate::stored_bodies::{FetchedBody, ReportVariant};
+pub use crate::stored_bodies::{ReaderError, ReportVariant};
 
 use crate::build::child::{self, ChildError};
 use crate::build::receive;
@@ -15,7 +15,6 @@ use crate::stored_bodies;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -111,27 +110,20 @@ impl<'b> FeatureJob<'b> {
         &self.resources.readers
     }
 
-    /// Returns where the bodies of the tenant's reports are. A deleted report has none.
+    /// Gives the document of each of these reports of the tenant, as it was published, to `read` on a blocking thread. Returns what
+    /// that makes of them. A report without a readable body, and one that `read` fails for is left out; `failed` is what the log
+    /// says then.
     ///
     /// # Errors
-    /// Returns the database's failure.
-    pub async fn load_sources(
+    /// Returns the failure of the database or of object storage.
+    pub async fn read_bodies<T: Send + 'static>(
         &self,
         reports: &[ReportVariant],
-    ) -> Result<BTreeMap<ReportVariant, RequestSource>, JobFailure> {
-        stored_bodies::load_sources(&self.resources.storage, self.lease.tenant()?, reports).await
-    }
-
-    /// Fetches the body of a report of the tenant. Returns None if it is no longer in its place.
-    ///
-    /// # Errors
-    /// Returns the failure of object storage.
-    pub async fn fetch_body(
-        &self,
-        report: ReportVariant,
-        source: &RequestSource,
-    ) -> Result<Option<FetchedBody>, JobFailure> {
-        stored_bodies::fetch_body(&self.resources.storage, self.lease.tenant()?, report, source).await
+        failed: &'static str,
+        read: impl Fn(ReportVariant, &RequestSource, Vec<u8>) -> Result<T, ReaderError> + Clone + Send + 'static,
+    ) -> Result<Vec<T>, JobFailure> {
+        let tenant = self.lease.tenant()?;
+        stored_bodies::read_bodies(&self.resources.storage, tenant, reports, failed, read).await
     }
 
     /// Returns the state of the job's feature by its type.

@@ -1,32 +1,60 @@
-//! Bodies of stored reports: the jobs that read them need no worker.
+//! Reads the bodies of stored reports, for jobs that need no worker.
 
 use crate::failure::JobFailure;
 use crate::storage::JobStorage;
+use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::error::Error;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
-use unslide_model::{BodyKey, ReportId, TenantId};
+use unslide_model::{ReportId, TenantId};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
 
-/// The body of a stored report, not decompressed yet.
-#[derive(Debug)]
-pub struct FetchedBody(Content);
-
-#[derive(Debug)]
-enum Content {
-    Inline(ReportBody),
-    Frame(BodyId, BodyKey, bytes::Bytes),
-}
+/// Maximum number of reports with bodies in memory at the same time.
+const BODIES_IN_MEMORY_LIMIT: usize = 8;
+/// Times that a body is looked for: it may move between the look-up and the read.
+const LOOKS_LIMIT: usize = 2;
 
 /// A report by its id and variant.
 pub type ReportVariant = (ReportId, u32);
 
-/// Returns the sources of reports of a tenant. A deleted report has none.
+/// Failure of a reader of stored documents.
+pub type ReaderError = Box<dyn Error + Send + Sync>;
+
+/// Gives the document of each of these reports, as it was published, to `read` on a blocking thread. Returns what that makes of them.
+/// A report without a body, or with a damaged one, and one that `read` fails for is left out; `failed` is what the log says then.
 ///
 /// # Errors
-/// The database fails.
-pub(crate) async fn load_sources(
+/// The database or object storage fails.
+pub(crate) async fn read_bodies<T: Send + 'static>(
+    storage: &JobStorage,
+    tenant: &TenantId,
+    reports: &[ReportVariant],
+    failed: &'static str,
+    read: impl Fn(ReportVariant, &RequestSource, Vec<u8>) -> Result<T, ReaderError> + Clone + Send + 'static,
+) -> Result<Vec<T>, JobFailure> {
+    let mut results = Vec::with_capacity(reports.len());
+    for some in reports.chunks(BODIES_IN_MEMORY_LIMIT) {
+        let mut left = some.to_vec();
+        for _ in 0..LOOKS_LIMIT {
+            let mut moved = Vec::new();
+            for (report, source) in load_sources(storage, tenant, &left).await? {
+                match fetch_body(storage, tenant, report, source).await? {
+                    Some(body) => results.extend(read_one(body, failed, read.clone()).await),
+                    None => moved.push(report),
+                }
+            }
+            left = moved;
+            if left.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(results)
+}
+
+async fn load_sources(
     storage: &JobStorage,
     tenant: &TenantId,
     reports: &[ReportVariant],
@@ -37,35 +65,62 @@ pub(crate) async fn load_sources(
     Ok(sources)
 }
 
-/// Fetches the body of a report. Returns None if it is no longer in its place.
-///
-/// # Errors
-/// Object storage fails.
-pub(crate) async fn fetch_body(
+/// A body as it is stored: inline, or a frame of a segment.
+struct FetchedBody {
+    id: BodyId,
+    source: RequestSource,
+    /// Empty for an inline body.
+    frame: Bytes,
+}
+
+/// Fetches a body. Returns None if it is no longer in its place.
+async fn fetch_body(
     storage: &JobStorage,
     tenant: &TenantId,
     (report_id, variant): ReportVariant,
-    source: &RequestSource,
+    source: RequestSource,
 ) -> Result<Option<FetchedBody>, JobFailure> {
-    let place = match &source.body {
-        ReportBody::Inline(_) => return Ok(Some(FetchedBody(Content::Inline(source.body.clone())))),
-        ReportBody::Segment(place) => place,
-    };
-    let key = keys::for_segment(tenant, place.day, place.segment);
-    let frame = segment::fetch_frame(&storage.objects, &key, place.offset, place.length).await?;
     let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: source.revision };
-    Ok(frame.map(|frame| FetchedBody(Content::Frame(id, place.key, frame))))
+    let frame = match &source.body {
+        ReportBody::Inline(_) => Some(Bytes::new()),
+        ReportBody::Segment(place) => {
+            let key = keys::for_segment(tenant, place.day, place.segment);
+            segment::fetch_frame(&storage.objects, &key, place.offset, place.length).await?
+        }
+    };
+    Ok(frame.map(|frame| FetchedBody { id, source, frame }))
 }
 
 impl FetchedBody {
-    /// Returns the document as it was published. Work for a blocking thread.
-    ///
-    /// # Errors
-    /// The body was shortened, or is damaged.
-    pub fn read_document(self) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(match self.0 {
-            Content::Inline(body) => body.decompress_json()?,
-            Content::Frame(id, key, frame) => segment::open_frame(&id, &key, frame, MAX_BODY_BYTES)?,
+    fn read_document(&self) -> Result<Vec<u8>, ReaderError> {
+        Ok(match &self.source.body {
+            ReportBody::Inline(_) => self.source.body.decompress_json()?,
+            ReportBody::Segment(place) => {
+                segment::open_frame(&self.id, &place.key, self.frame.clone(), MAX_BODY_BYTES)?
+            }
         })
+    }
+}
+
+async fn read_one<T: Send + 'static>(
+    body: FetchedBody,
+    failed: &'static str,
+    read: impl FnOnce(ReportVariant, &RequestSource, Vec<u8>) -> Result<T, ReaderError> + Send + 'static,
+) -> Option<T> {
+    let (tenant, report_id) = (body.id.tenant.clone(), body.id.report_id);
+    let work = move || {
+        let document = body.read_document()?;
+        read((body.id.report_id, body.id.variant), &body.source, document)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(result)) => Some(result),
+        Ok(Err(error)) => {
+            tracing::warn!(tenant = %tenant, report.id = %report_id, error = %error, "{failed}");
+            None
+        }
+        Err(error) => {
+            tracing::error!(tenant = %tenant, report.id = %report_id, error = %error, "{failed}");
+            None
+        }
     }
 }

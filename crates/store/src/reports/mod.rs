@@ -6,6 +6,7 @@ mod duplicates;
 mod groups;
 pub mod kept_bodies;
 mod keys;
+pub mod pages;
 pub mod partitions;
 mod person;
 pub mod retention;

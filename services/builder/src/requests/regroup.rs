@@ -4,12 +4,11 @@
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
 use crate::requests::resources::RequestResources;
-use crate::stored_bodies::{FetchedBody, fetch_body, load_sources};
+use crate::stored_bodies::{ReportVariant, read_bodies};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unslide_model::{ReportGrouping, ReportId, TenantId};
+use unslide_model::{ReportGrouping, TenantId};
 use unslide_report::Report;
-use unslide_report::reader::ReportReaders;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reports::kept_bodies;
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
@@ -18,8 +17,6 @@ use unslide_symbolicate::grouping::{self, GroupingRules};
 
 /// Number of reports per transaction.
 const REGROUP_PAGE_ENTRIES: u32 = 200;
-/// Maximum number of reports with bodies in memory at the same time.
-const BODIES_IN_MEMORY_LIMIT: usize = 8;
 
 /// Regroups the tenant's reports page by page. Any builder can continue after the last page.
 pub(crate) async fn regroup_reports(
@@ -81,7 +78,7 @@ async fn regroup_page(
     let mut tx = resources.storage.store.tenant(tenant).await?;
     let without_body = kept_bodies::list_like_reports(&mut tx, &page.reports).await?;
     tx.rollback().await?;
-    let lacks_body = |report: &(ReportId, u32)| without_body.iter().any(|one| one.report == *report);
+    let lacks_body = |report: &ReportVariant| without_body.iter().any(|one| one.report == *report);
     let with_body: Vec<_> = page.reports.iter().copied().filter(|report| !lacks_body(report)).collect();
     let mut regrouped = regroup_reports_with_bodies(resources, tenant, &with_body, &rules).await?;
     let likes: BTreeSet<_> = without_body.iter().map(|one| one.like).collect();
@@ -101,74 +98,16 @@ async fn regroup_page(
 async fn regroup_reports_with_bodies(
     resources: &RequestResources,
     tenant: &TenantId,
-    reports: &[(ReportId, u32)],
+    reports: &[ReportVariant],
     rules: &Arc<GroupingRules>,
 ) -> Result<Vec<Regrouped>, JobFailure> {
-    let mut regrouped = Vec::new();
-    for reports in reports.chunks(BODIES_IN_MEMORY_LIMIT) {
-        let mut moved = Vec::new();
-        for (report, source) in load_sources(&resources.storage, tenant, reports).await? {
-            match read_one(resources, tenant, report, source, rules).await? {
-                Found::Grouping(one) => regrouped.push(one),
-                Found::Unreadable => {}
-                Found::Gone => moved.push(report),
-            }
-        }
-        // The body of a report may move during the look-up; the database has its new position.
-        for (report, source) in load_sources(&resources.storage, tenant, &moved).await? {
-            if let Found::Grouping(one) = read_one(resources, tenant, report, source, rules).await? {
-                regrouped.push(one);
-            }
-        }
-    }
-    Ok(regrouped)
-}
-
-/// Result of reading one report.
-enum Found {
-    Grouping(Regrouped),
-    /// The body was shortened, or is damaged.
-    Unreadable,
-    /// The body is no longer at its position.
-    Gone,
-}
-
-async fn read_one(
-    resources: &RequestResources,
-    tenant: &TenantId,
-    report: (ReportId, u32),
-    source: RequestSource,
-    rules: &Arc<GroupingRules>,
-) -> Result<Found, JobFailure> {
-    let (report_id, variant) = report;
-    let revision = source.revision;
-    let Some(stored) = fetch_body(&resources.storage, tenant, report, &source).await? else {
-        return Ok(Found::Gone);
-    };
     let (rules, readers) = (rules.clone(), resources.readers.clone());
-    let grouped = tokio::task::spawn_blocking(move || compute_grouping(stored, &rules, &readers)).await;
-    Ok(match grouped {
-        Ok(Ok((grouping, terms))) => {
-            Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
-        }
-        Ok(Err(error)) => {
-            tracing::warn!(tenant = %tenant, report.id = %report_id, error = %error, "a stored report stays in its group");
-            Found::Unreadable
-        }
-        Err(error) => {
-            tracing::error!(tenant = %tenant, report.id = %report_id, error = %error, "a stored report could not be grouped");
-            Found::Unreadable
-        }
-    })
-}
-
-fn compute_grouping(
-    stored: FetchedBody,
-    rules: &GroupingRules,
-    readers: &ReportReaders,
-) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
-    let document = stored.read_document()?;
-    let json = readers.stored_report(&document)?;
-    let report = Report::read_stored(&json)?;
-    Ok((grouping::regroup_report(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
+    let regroup = move |(report_id, variant): ReportVariant, source: &RequestSource, document: Vec<u8>| {
+        let json = readers.stored_report(&document)?;
+        let report = Report::read_stored(&json)?;
+        let grouping = grouping::regroup_report(&report, &rules)?.map(ReportGrouping::from);
+        let terms = report.search_terms();
+        Ok(Regrouped { report_id, variant, revision: source.revision, grouping, terms })
+    };
+    read_bodies(&resources.storage, tenant, reports, "a stored report stays in its group", regroup).await
 }

@@ -22,6 +22,8 @@ pub struct ReadReport {
     /// Tenant that the report belongs to.
     pub tenant: TenantId,
     pub arrival: Arrival,
+    /// True if a rewriter of a feature has changed the document.
+    pub is_rewritten: bool,
 }
 
 /// Reason why a record cannot be stored, with details.
@@ -97,7 +99,7 @@ pub fn read_report(record: &Record, reading: &Reading) -> Result<ReadReport, Unr
         origin: read_origin(record),
         traceparent: record.headers.get_text(headers::TRACEPARENT).map(str::to_owned),
     };
-    Ok(ReadReport { tenant, arrival })
+    Ok(ReadReport { tenant, arrival, is_rewritten: rewritten.is_some() })
 }
 
 /// Returns the identity that a later revision carries: it may be made of other bytes than the first one. Only workers write

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
+use unslide_report::ReadLimits;
 use unslide_report::reader::ReportReaders;
-use unslide_report::{ReadLimits, Report};
 use unslide_store::reports::Arrival;
 use unslide_store::requests::RequestSource;
 use unslide_stream::{Headers, Record, RecordRef, SignatureSettings, Signatures};
@@ -37,12 +37,6 @@ pub fn rewrite_stored_report(
     now: OffsetDateTime,
 ) -> Result<Option<Arrival>, String> {
     let StoredDocument { tenant, report_id, source, document } = stored;
-    let json = readers.stored_report(&document).map_err(|error| error.to_string())?;
-    let summary = Report::read_stored(&json).map_err(|error| error.to_string())?.summary();
-    let app = summary.app.unwrap_or_default();
-    if rewriter.rewrite_report(tenant, &app, &document)?.is_none() {
-        return Ok(None);
-    }
     // It was within the limits when it was stored first; with our additions only its size may exceed them.
     let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
     let reading = Reading {
@@ -73,7 +67,9 @@ pub fn rewrite_stored_report(
         value: Some(Bytes::from(document)),
         headers,
     };
-    let ReadReport { arrival, .. } = read_report(&record, &reading)
+    let read = read_report(&record, &reading)
         .map_err(|Unreadable { reason, detail }| format!("{reason}: {detail}"))?;
-    Ok(Some(Arrival { received_at: source.received_at, revision: source.revision, ..arrival }))
+    let ReadReport { arrival, is_rewritten, .. } = read;
+    let arrival = Arrival { received_at: source.received_at, revision: source.revision, ..arrival };
+    Ok(is_rewritten.then_some(arrival))
 }
