@@ -338,6 +338,8 @@ pub(crate) struct Control {
     /// Raised when there is something to poll, or to stop for.
     signal: Arc<Signal>,
     watch: hang::Watch,
+    /// Threads of calls that the lane no longer waits for.
+    hung_calls: parking_lot::Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 impl Control {

@@ -28,6 +28,32 @@ async fn a_call_that_does_not_come_back_ends_the_lane_for_its_owner() {
     bench.done().await;
 }
 
+/// As after a restart of the broker that coordinates the group.
+/// Proves: one-outcome
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_for_the_coordinator_that_does_not_end_costs_the_lane_its_producer_only() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..60)).await;
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let (asleep, calls) = (Mutex::new(asleep), Arc::new(std::sync::atomic::AtomicU32::new(0)));
+    let mut config = bench.config("w");
+    config.timings.transaction = Duration::from_secs(1);
+    let made = Arc::clone(&calls);
+    let hang = move |engine: &mut Engine<Copier>| {
+        engine.producer.in_offsets =
+            Some(Arc::new(move || made.fetch_add(1, Ordering::SeqCst) == 1 && asleep.lock().recv().is_err()));
+    };
+    let lane = Lane::start_with(&bench.settings, config, bench.copier(), Arc::new(Unobserved), hang).unwrap();
+    assert_once(&bench.outputs(60).await, 60);
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "the producer of the second call is replaced");
+    // The call comes back at last, and changes nothing.
+    drop(wake);
+    bench.input(numbers(60..80)).await;
+    assert_once(&bench.outputs(80).await, 80);
+    stop(lane).await;
+    bench.done().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_says_that_messages_wait_and_no_transaction_ends() {
     let bench = Bench::new().await;

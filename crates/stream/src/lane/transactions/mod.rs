@@ -2,4 +2,5 @@
 
 pub(super) mod commit;
 pub(super) mod markers;
+mod send_offsets;
 pub(super) mod transaction;

@@ -1,5 +1,6 @@
 //! One transaction, from begin to its known end.
 
+use super::send_offsets::SendOffsets;
 use crate::client;
 use crate::error::StreamError;
 use crate::lane::{Control, Observer, TransactionEnd};
@@ -125,7 +126,7 @@ fn retry_until(
 }
 
 /// Collects records that were not delivered, and counts what the client's queue holds.
-struct TxContext {
+pub(super) struct TxContext {
     failures: Mutex<Vec<(usize, Code)>>,
     queued: AtomicUsize,
     observer: Arc<dyn Observer>,
@@ -174,12 +175,15 @@ impl ProducerContext for TxContext {
 
 /// A transactional producer.
 pub(in crate::lane) struct TxProducer {
-    inner: WakingProducer<TxContext>,
-    within: Duration,
+    pub(super) inner: Arc<WakingProducer<TxContext>>,
+    pub(super) within: Duration,
     number: AtomicUsize,
     control: Arc<Control>,
     #[cfg(test)]
     pub(in crate::lane) before_offsets: Option<crate::lane::tests::Failpoint>,
+    /// Asked on the thread of the call that sends the offsets.
+    #[cfg(test)]
+    pub(in crate::lane) in_offsets: Option<crate::lane::tests::Failpoint>,
     #[cfg(test)]
     pub(in crate::lane) before_commit: Option<crate::lane::tests::Failpoint>,
 }
@@ -218,12 +222,14 @@ impl TxProducer {
         let inner = WakingProducer::new(&config, context)
             .map_err(|e| StreamError::from_kafka("making the transactional producer", e))?;
         Ok(TxProducer {
-            inner,
+            inner: Arc::new(inner),
             within: transaction,
             number: AtomicUsize::new(0),
             control: Arc::clone(control),
             #[cfg(test)]
             before_offsets: None,
+            #[cfg(test)]
+            in_offsets: None,
             #[cfg(test)]
             before_commit: None,
         })
@@ -290,9 +296,8 @@ impl TxProducer {
                 "the membership of the group was lost".to_owned(),
             )));
         };
-        let sent = retry_until(control, deadline, "send offsets", |within| {
-            self.inner.send_offsets_to_transaction(offsets, &metadata, within)
-        });
+        let call = Arc::new(SendOffsets::new(self, offsets.clone(), metadata));
+        let sent = retry_until(control, deadline, "send offsets", |within| call.run(within, control));
         if let Err(failed) = sent {
             return Err(self.fault_after_failure(failed));
         }
