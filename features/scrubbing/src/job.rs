@@ -1,6 +1,7 @@
 //! The job of the builder that applies the rules to stored reports, without symbolicating them again.
 
 use crate::rewriting::{self, TenantRules};
+use crate::row_document::scrub_row;
 use crate::store::runs::{self, JOB_ROW, PageCounts, SCRUB_JOB_KIND, ScrubRunId};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
@@ -8,6 +9,7 @@ use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, Jo
 use unslide_feature::{StoredDocument, rewrite_stored_report};
 use unslide_store::cursor::ReportCursor;
 use unslide_store::reports::pages::{PagedReport, list_oldest_reports};
+use unslide_store::reports::row_texts::{self, RowTexts};
 use unslide_store::reports::{Arrival, rewrite_reports};
 use unslide_store::requests::RequestSource;
 use unslide_store::{Announcement, HookFuture, OwnerTx, announce_to_features, jobs};
@@ -52,12 +54,16 @@ async fn scrub_some(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         }
         let listed = list_oldest_reports(&mut tx, run.last.as_ref(), LISTED_REPORTS).await?;
         let now = tx.now();
+        let mut page = Page::from_listed(&listed, |app| rules.has_rules(tenant, app));
+        let rows = row_texts::read_row_texts(&mut tx, &page.reports).await?;
+        page.reports.retain(|report| rows.iter().all(|row| (row.report_id, row.variant) != *report));
         // No connection is held during reads from object storage.
         tx.rollback().await?;
-        let page = Page::from_listed(&listed, |app| rules.has_rules(tenant, app));
+        let without_body = rewrite_rows(job, rows, &rules).await?;
         let (rewritten, unreadable) = rewrite_page(job, &page.reports, &rules, now).await?;
+        let unreadable = unreadable + without_body.unreadable;
         let mut tx = job.store().tenant(tenant).await?;
-        let changed = rewrite_reports(&mut tx, &rewritten).await?;
+        let changed = rewrite_reports(&mut tx, &rewritten).await? + without_body.changed;
         let counts = PageCounts { looked: page.looked, changed, unreadable };
         if !runs::record_page(&mut tx, id, page.last.as_ref(), counts).await? {
             // A later run has taken its place.
@@ -103,7 +109,35 @@ impl Page {
     }
 }
 
-/// Returns the reports that the rules change, and how many could not be read: of a report without a body there are texts in its row alone.
+/// Changes the rows of reports without a body in a transaction of its own, because the other reports are locked after their groups then.
+async fn rewrite_rows(
+    job: &FeatureJob<'_>,
+    rows: Vec<RowTexts>,
+    rules: &Arc<TenantRules>,
+) -> Result<PageCounts, JobFailure> {
+    let tenant = job.lease.tenant()?;
+    let (rules, owner, listed) = (Arc::clone(rules), tenant.clone(), rows.len());
+    let scrub = move || -> Vec<Option<RowTexts>> {
+        rows.iter().filter_map(|row| scrub_row(&rules, &owner, row).ok()).collect()
+    };
+    if listed == 0 {
+        return Ok(PageCounts::default());
+    }
+    let scrubbed = tokio::task::spawn_blocking(scrub).await;
+    let scrubbed =
+        scrubbed.map_err(|_| JobFailure::Again("rules could not be applied to rows".to_owned()))?;
+    let unreadable = (listed - scrubbed.len()) as u64;
+    let changed: Vec<RowTexts> = scrubbed.into_iter().flatten().collect();
+    if changed.is_empty() {
+        return Ok(PageCounts { unreadable, ..PageCounts::default() });
+    }
+    let mut tx = job.store().tenant(tenant).await?;
+    let changed = row_texts::replace_row_texts(&mut tx, &changed).await?;
+    tx.commit().await?;
+    Ok(PageCounts { changed, unreadable, ..PageCounts::default() })
+}
+
+/// Returns the reports that the rules change, and how many could not be read.
 async fn rewrite_page(
     job: &FeatureJob<'_>,
     reports: &[ReportVariant],

@@ -1,7 +1,7 @@
 //! Scrubbing: rules of a tenant that take personal data out of reports before they are stored.
 //!
 //! The pure package `rules` has the engine. `rewriting` applies it to the reports that the indexer stores, `job` to those that are
-//! stored. `store` has the statements, `operations` the API, `pages` the page of the rules, and `panels` the counts on the page of a report. `commands`
+//! stored, and `row_document` to the rows of those without a body. `store` has the statements, `operations` the API, `pages` the page of the rules, and `panels` the counts on the page of a report. `commands`
 //! has the subcommand.
 
 mod job;
@@ -9,6 +9,7 @@ mod operations;
 mod pages;
 mod panels;
 mod rewriting;
+mod row_document;
 pub mod store;
 
 use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, with_tag};

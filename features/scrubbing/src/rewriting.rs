@@ -151,16 +151,25 @@ impl RewriteReports for TenantRules {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use unslide_scrubbing_rules::{OwnRule, ScrubAction, ScrubConfig, ScrubSalt};
+
+    fn compile_config(config: &ScrubConfig) -> CompiledRules {
+        let rules = ScrubRules::compile(config, ScrubSalt::new(&[7; 32])).unwrap();
+        CompiledRules { revision: "1".to_owned(), rules: Ok(Arc::new(rules)) }
+    }
+
+    /// Returns rules for all apps of the tenant acme.
+    pub fn rules_for_all(config: &ScrubConfig) -> TenantRules {
+        let acme = TenantId::new("acme").unwrap();
+        TenantRules([(acme, [(String::new(), compile_config(config))].into())].into())
+    }
 
     fn compiled(pattern: &str) -> CompiledRules {
         let rule =
             OwnRule { name: "mine".to_owned(), pattern: pattern.to_owned(), action: ScrubAction::Mask };
-        let config = ScrubConfig { own: vec![rule], ..ScrubConfig::default() };
-        let rules = ScrubRules::compile(&config, ScrubSalt::new(&[7; 32])).unwrap();
-        CompiledRules { revision: "1".to_owned(), rules: Ok(Arc::new(rules)) }
+        compile_config(&ScrubConfig { own: vec![rule], ..ScrubConfig::default() })
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod partitions;
 mod person;
 pub mod retention;
 mod rollups;
+pub mod row_texts;
 mod rows;
 mod same_crash;
 mod store;

@@ -158,6 +158,17 @@ pub async fn list_due(
     .await?)
 }
 
+/// Locks groups in the order in which batches do, and returns those that exist.
+pub(in crate::reports) async fn lock_groups(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupId>> {
+    let (connection, tenant, _) = tx.parts();
+    let locked = sqlx::query_scalar!(
+        r#"SELECT id AS "id: GroupId" FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE"#,
+        tenant,
+        groups as &[GroupId]
+    );
+    Ok(locked.fetch_all(connection).await?)
+}
+
 /// Folds at most `limit` rows of groups. Returns true if more may be left. Returns false if another transaction folds rows of
 /// the tenant.
 pub async fn fold_groups(tx: &mut TenantTx, groups: &[GroupId], limit: u32) -> Result<bool> {
@@ -170,13 +181,6 @@ pub async fn fold_groups(tx: &mut TenantTx, groups: &[GroupId], limit: u32) -> R
     if !is_alone {
         return Ok(false);
     }
-    // In the order in which batches lock groups.
-    let locked = sqlx::query_scalar!(
-        r#"SELECT id AS "id: GroupId" FROM groups WHERE tenant = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE"#,
-        tenant,
-        groups as &[GroupId]
-    )
-    .fetch_all(connection)
-    .await?;
+    let locked = lock_groups(tx, groups).await?;
     Ok(fold_page(tx, &locked, limit).await? == u64::from(limit))
 }

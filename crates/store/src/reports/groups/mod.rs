@@ -16,11 +16,13 @@ use super::rollups::Counted;
 use super::rows::{GroupRow, GroupTexts, MadeOn, truncate_name, truncate_title};
 use crate::groups::{GroupEvent, GroupMove, end_redirects, name_groups, record_moves};
 use crate::{GroupId, Result, TenantTx};
+pub(super) use deltas::lock_groups;
 use regressions::NewReport;
 pub use regressions::return_group;
 pub(crate) use sketches::{device_hash, stored_sketch};
 use std::collections::BTreeMap;
 pub(crate) use terms::normalize_term;
+pub(super) use terms::update_terms;
 use time::OffsetDateTime;
 
 /// A report that a group gains or loses, or that stays in it with another answer.

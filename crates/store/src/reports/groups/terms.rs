@@ -23,7 +23,7 @@ pub(crate) fn normalize_term(text: &str) -> String {
 /// Adds the terms of arriving reports to those of their groups, the newest report first. Removes the reasons
 /// and titles of reports that left, unless another report of the group has the same. The groups have to
 /// exist, and groups that lost a report have to be locked.
-pub(super) async fn update_terms<'t>(
+pub(in crate::reports) async fn update_terms<'t>(
     tx: &mut TenantTx,
     arrived: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
     left: impl Iterator<Item = (GroupId, &'t GroupTexts)>,

@@ -5,6 +5,8 @@ use crate::GroupId;
 use crate::groups::{self as actions, GroupActor, id_of};
 use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::queries::reports as listed;
+use crate::reports::kept_bodies::{BodyChoice, StoredRevision, UnkeptBody, store_choice};
+use crate::reports::row_texts::{self, RowTexts};
 use crate::reports::{self, Arrival};
 use crate::tests::database::{Database, acme, arrival, grouping, image, revised, tenant_id};
 
@@ -321,4 +323,57 @@ async fn reports_of_several_groups_are_listed_in_the_order_of_their_arrival() {
     }
     assert_eq!(found, expected);
     assert_eq!(listed::count_reports(&mut tx, &filter).await.unwrap(), 20);
+}
+
+/// Drops the body of a stored report, as a cap does.
+async fn drop_body(database: &Database, arrival: &Arrival) {
+    let dropped = UnkeptBody {
+        report: StoredRevision {
+            received_at: arrival.received_at,
+            report_id: arrival.report_id,
+            variant: 0,
+            revision: arrival.revision,
+        },
+        like: (arrival.report_id, 0),
+        kept_bodies: 1,
+    };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let choice = BodyChoice { dropped: vec![dropped], drops_waiting: true, ..BodyChoice::default() };
+    assert_eq!(store_choice(&mut tx, &choice).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn texts_are_replaced_in_rows_without_bodies_and_in_the_title_and_terms_of_their_group() {
+    let database = Database::new().await;
+    let (one, two) =
+        (saying(1, 7, "no cart of ann", "cart of ann"), saying(2, 7, "no cart of bob", "cart of bob"));
+    database.store(&[one.clone(), two.clone()]).await;
+    drop_body(&database, &one).await;
+    let reports = [(one.report_id, 0), (two.report_id, 0)];
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert_eq!(row_texts::read_row_texts(&mut tx, &reports).await.unwrap(), [], "of another tenant");
+    drop(tx);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let rows = row_texts::read_row_texts(&mut tx, &reports).await.unwrap();
+    let said: Vec<_> =
+        rows.iter().map(|row| (row.report_id, row.reason.as_deref(), row.title.as_deref())).collect();
+    assert_eq!(
+        said,
+        [(one.report_id, Some("no cart of ann"), Some("cart of ann"))],
+        "the other one has a body"
+    );
+    let replace = |text: Option<String>| text.map(|text| text.replace("ann", "[scrubbed:name]"));
+    let scrubbed: Vec<RowTexts> = rows
+        .into_iter()
+        .map(|row| RowTexts { reason: replace(row.reason.clone()), title: replace(row.title.clone()), ..row })
+        .collect();
+    // A row whose report has its body again is not touched.
+    let with_body = RowTexts { report_id: two.report_id, reason: None, ..scrubbed[0].clone() };
+    let replaced = row_texts::replace_row_texts(&mut tx, &[scrubbed[0].clone(), with_body]).await.unwrap();
+    assert_eq!(replaced, 1);
+    tx.commit().await.unwrap();
+    assert_eq!(rows_with(&database, "of ann").await, 0);
+    assert_eq!(found(&database, "no cart of [scrubbed:name]").await, bugs(&["cart of [scrubbed:name]"], 2));
+    assert_eq!(found(&database, "cart of bob").await.1, 2);
 }
