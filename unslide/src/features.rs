@@ -62,7 +62,8 @@ pub const FEATURES: &[Feature] = &[
     unslide_uploaders::FEATURE,
     // Whether bugs are fixed and releases are good. It locks rows of its own only, of groups that are locked before.
     unslide_verdicts::FEATURE,
-    // Functions that changed between two builds. It has no hook.
+    // Functions that changed between two builds. It locks rows of its own only: the commit of a build after the symbols that it goes
+    // with.
     unslide_changes::FEATURE,
     // Tools for assistants. It locks rows of its own only: the access of assistants after the sessions that it ends with.
     unslide_mcp::FEATURE,

@@ -1,6 +1,7 @@
 //! Events: what happened in a transaction of the store. Features act on it in the same transaction.
 
 use crate::directory::{DirectoryChange, DirectoryEntry};
+use crate::group_links::{DescribedGroup, GroupLink};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::groups::{Contradiction, GroupEvent};
 use crate::slots::PublishedSymbols;
@@ -43,6 +44,8 @@ pub enum StoreEvent<'t> {
     ReleasesAsked(&'t mut TenantTx, &'t str, &'t mut Vec<BadRelease>),
     /// An image is shown. The feature that looks for symbols beside uploads adds its look-ups of these debug ids.
     LookupsAsked(&'t mut TenantTx, &'t [DebugId], &'t mut Vec<SymbolLookup>),
+    /// A group is described outside the console. Features add their links about it.
+    GroupLinksAsked(&'t mut TenantTx, DescribedGroup<'t>, &'t mut Vec<GroupLink>),
     /// A feature announces something to the others.
     Announced(&'t mut TenantTx, &'t [Announcement]),
 }
@@ -63,6 +66,7 @@ impl StoreEvent<'_> {
             | StoreEvent::TicketRequested(tx, ..)
             | StoreEvent::ReleasesAsked(tx, ..)
             | StoreEvent::LookupsAsked(tx, ..)
+            | StoreEvent::GroupLinksAsked(tx, ..)
             | StoreEvent::Announced(tx, _) => tx,
             StoreEvent::SymbolsPublished(tx, _) | StoreEvent::SymbolsDeleted(tx, _) => tx,
         }

@@ -2,6 +2,7 @@
 
 use crate::directory::{DirectoryChange, DirectoryEntry};
 use crate::events::{Announcement, BadRelease, StoreEvent};
+use crate::group_links::{DescribedGroup, GroupLink};
 use crate::group_tickets::{TicketAnswer, TicketRequest};
 use crate::queries::session::{TimelineEvent, TimelinePage};
 use crate::sessions::SessionHook;
@@ -80,6 +81,16 @@ pub async fn list_lookups(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Ve
         send_event(StoreEvent::LookupsAsked(tx, debug_ids, &mut lookups)).await?;
     }
     Ok(lookups)
+}
+
+/// Lists the links of all features about a group, in the order of the features.
+///
+/// # Errors
+/// Returns an error if a feature fails.
+pub async fn list_group_links(tx: &mut TenantTx, group: DescribedGroup<'_>) -> Result<Vec<GroupLink>> {
+    let mut links = Vec::new();
+    send_event(StoreEvent::GroupLinksAsked(tx, group, &mut links)).await?;
+    Ok(links)
 }
 
 /// Tells features what another one announces, in the transaction in which it happens.

@@ -14,6 +14,7 @@ mod database;
 pub mod directory;
 mod events;
 pub mod gateway_events;
+pub mod group_links;
 pub mod group_tickets;
 pub mod groups;
 mod hooks;
@@ -44,7 +45,7 @@ pub use events::{
 };
 pub use hooks::{
     HookFuture, Measures, StoreHook, announce_to_features, find_directory_entry, list_bad_releases,
-    list_lookups, report_directory_change, report_ended_sessions, request_ticket,
+    list_group_links, list_lookups, report_directory_change, report_ended_sessions, request_ticket,
 };
 pub use ids::{
     AuditEntryId, GroupActivityId, GroupId, GroupViewId, JobId, KeyId, ReprocessId, RunId, SegmentId,

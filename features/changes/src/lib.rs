@@ -1,10 +1,14 @@
 //! Changed functions: which functions of a crash's stack were edited between the last build without it and the first with it.
 //!
-//! The package `compare` compares two symcaches, pure. `store` has the statement of a group's versions, `comparing` finds the builds of a
-//! group and compares them, `operations` is the API, `pages` the page of a group's changes and of two builds, and `panels` the
-//! links to it. `commands` has `unslide builds diff`.
+//! The package `compare` compares two symcaches, pure. `store` has the statements, `comparing` finds the builds of a group and compares
+//! them, `commits` has the commits of builds and the links to their comparison, `operations` is the API, `pages` the page of a
+//! group's changes and of two builds, and `panels` the links to it. `hook` deletes commits, and links texts about groups. `commands`
+//! has `unslide builds diff` and `unslide suspects`.
 
+mod commits;
 mod comparing;
+pub mod hook;
+mod markdown;
 mod operations;
 mod pages;
 mod panels;
@@ -16,8 +20,8 @@ use unslide_feature::{ConfiguredFeature, Feature};
 /// The name of the feature.
 pub const NAME: &str = "changes";
 
-/// The feature. It has no tables: builds are compared whenever they are read.
-pub const FEATURE: Feature = Feature::new(NAME, |_| feature());
+/// The feature. Builds are compared whenever they are read; only their commits are stored.
+pub const FEATURE: Feature = Feature { hook: hook::CHANGES_HOOK, ..Feature::new(NAME, |_| feature()) };
 
 /// Makes the feature for the list of the program.
 #[must_use]
@@ -25,7 +29,7 @@ pub fn feature() -> ConfiguredFeature {
     FEATURE.with_api(ApiFeature {
         operations: with_tag(
             NAME,
-            "Changed functions: what was edited between two builds, by their symbols.",
+            "Changed functions: what was edited between two builds, by their symbols, and the commits of builds.",
             operations::routes(),
         ),
         pages: pages::routes(),

@@ -1,7 +1,8 @@
 //! `/console/changes`: the changed functions of a group, of a version, or between two builds.
 
+use crate::commits::BuildCommits;
 use crate::comparing::{
-    BuildDiff, ChangesOutcome, StackChanges, VersionChanges, diff_builds, find_group_changes,
+    BuildDiff, ChangesOutcome, ImageChanges, StackChanges, VersionChanges, diff_builds, find_group_changes,
     find_version_changes,
 };
 use axum::Router;
@@ -53,10 +54,15 @@ enum Subject {
 }
 
 /// A table of functions with what became of each.
+#[derive(Default)]
 struct FunctionTable {
     caption: String,
     hint: Option<&'static str>,
     lines: Vec<FunctionLine>,
+    /// The commits of the builds, as text.
+    commits: Option<String>,
+    /// The page that compares them.
+    compare_url: Option<String>,
 }
 
 /// A function with the groups that have it in their stack.
@@ -64,6 +70,8 @@ struct FunctionLine {
     change: FunctionChange,
     /// Titles and addresses of bugs with these functions.
     groups: Vec<(String, String)>,
+    /// The place of its source file on the page that compares the commits.
+    compare_url: Option<String>,
 }
 
 #[derive(Template)]
@@ -85,6 +93,11 @@ struct ChangesPage {
 }
 
 impl FunctionLine {
+    /// Makes the line of a function of no named bug.
+    fn from_change(change: FunctionChange) -> FunctionLine {
+        FunctionLine { change, groups: Vec::new(), compare_url: None }
+    }
+
     /// Returns the class of the mark and the word of a state.
     fn describe_state(&self) -> (&'static str, &'static str) {
         match self.change.state {
@@ -180,15 +193,7 @@ fn describe_versions(version: Option<&str>, before: Option<&str>) -> String {
 }
 
 fn describe_group(page: ChangesPage, changes: StackChanges) -> ChangesPage {
-    let tables = changes.images.into_iter().map(|image| FunctionTable {
-        caption: image.name,
-        hint: image.hint,
-        lines: image
-            .functions
-            .into_iter()
-            .map(|change| FunctionLine { change, groups: Vec::new() })
-            .collect(),
-    });
+    let tables = changes.images.into_iter().map(describe_image);
     ChangesPage {
         verdict: changes.text,
         about: describe_versions(changes.version.as_deref(), changes.version_before.as_deref()),
@@ -196,6 +201,25 @@ fn describe_group(page: ChangesPage, changes: StackChanges) -> ChangesPage {
         is_compared: changes.outcome == ChangesOutcome::Compared,
         tables: tables.collect(),
         ..page
+    }
+}
+
+fn describe_image(image: ImageChanges) -> FunctionTable {
+    let ImageChanges { name, hint, functions, commits, .. } = image;
+    let find_url = |change: &FunctionChange| {
+        let url = commits.as_ref()?.find_file_url(change.file.as_deref()?)?;
+        Some(url.to_owned())
+    };
+    let lines = functions.into_iter().map(|change| {
+        let compare_url = find_url(&change);
+        FunctionLine { compare_url, ..FunctionLine::from_change(change) }
+    });
+    FunctionTable {
+        caption: name,
+        hint,
+        lines: lines.collect(),
+        commits: commits.as_ref().map(BuildCommits::describe_pair),
+        compare_url: commits.and_then(|commits| commits.compare_url),
     }
 }
 
@@ -207,7 +231,10 @@ fn describe_version(page: ChangesPage, app: &str, version: &str, changes: Versio
     };
     let lines: Vec<FunctionLine> = functions
         .into_iter()
-        .map(|(change, places)| FunctionLine { change, groups: places.iter().filter_map(group_of).collect() })
+        .map(|(change, places)| {
+            let groups = places.iter().filter_map(group_of).collect();
+            FunctionLine { groups, ..FunctionLine::from_change(change) }
+        })
         .collect();
     let verdict = match (outcome.describe(), lines.len()) {
         _ if groups.is_empty() => format!("No bug is new in {version}."),
@@ -227,7 +254,7 @@ fn describe_version(page: ChangesPage, app: &str, version: &str, changes: Versio
         about: format!("{app} {before}{version}"),
         back: Some((version_page(app, version), "Version".to_owned())),
         is_compared: outcome == ChangesOutcome::Compared,
-        tables: vec![FunctionTable { caption, hint: None, lines }],
+        tables: vec![FunctionTable { caption, lines, ..FunctionTable::default() }],
         ..page
     }
 }
@@ -238,14 +265,18 @@ fn version_page(app: &str, version: &str) -> String {
 }
 
 fn describe_builds(page: ChangesPage, diff: BuildDiff) -> ChangesPage {
-    let lines =
-        diff.functions.into_iter().map(|change| FunctionLine { change, groups: Vec::new() }).collect();
+    let lines = diff.functions.into_iter().map(FunctionLine::from_change).collect();
     let hint = diff.is_truncated.then_some("More functions differ than are listed.");
     ChangesPage {
         verdict: diff.text,
         about: format!("{} → {}", diff.a, diff.b),
         is_compared: diff.outcome == ChangesOutcome::Compared,
-        tables: vec![FunctionTable { caption: "Functions".to_owned(), hint, lines }],
+        tables: vec![FunctionTable {
+            caption: "Functions".to_owned(),
+            hint,
+            lines,
+            ..FunctionTable::default()
+        }],
         ..page
     }
 }

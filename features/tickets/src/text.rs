@@ -6,6 +6,8 @@ use unslide_api::feature::site::{choose_report, group_link, stored_body};
 use unslide_model::TenantId;
 use unslide_report::markdown::{MarkdownDocument, flatten_text, quote_text, write_report};
 use unslide_report::text::source_lines::SourceLines;
+use unslide_store::group_links::{DescribedGroup, GroupLink};
+use unslide_store::list_group_links;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::report::find_report;
 use unslide_store::queries::reports::{ReportFilter, list_reports};
@@ -37,7 +39,10 @@ pub async fn ticket_text(
     tenant: &TenantId,
     group: &ListedGroup,
 ) -> Result<String, Problem> {
-    let head = write_group(public_url, group);
+    let mut tx = symbolication.storage.tenant(tenant).await?;
+    let links = list_group_links(&mut tx, DescribedGroup { id: group.id, app: &group.app }).await?;
+    tx.rollback();
+    let head = write_group(public_url, group, &links);
     let Some(report) = report_text(symbolication, tenant, group).await? else { return Ok(head) };
     let whole = format!("{head}{report}");
     Ok(if whole.len() <= TicketDraft::TEXT_LIMIT { whole } else { head })
@@ -76,10 +81,13 @@ fn count_reports(group: &ListedGroup) -> String {
     }
 }
 
-fn write_group(public_url: &str, group: &ListedGroup) -> String {
+fn write_group(public_url: &str, group: &ListedGroup, links: &[GroupLink]) -> String {
     let mut out = MarkdownDocument::default();
     if let Some(link) = group_link(public_url, group.id) {
         out.push_link("Open in Unslide", &link);
+    }
+    for link in links {
+        out.push_link(&link.text, &link.url);
     }
     out.push_paragraph(&format!("{}.", count_reports(group)));
     out.push_paragraph("The bug:\n");

@@ -67,6 +67,27 @@ pub enum CoreCommand<'c> {
     DemoBegin(DemoSymbols<'c>),
     /// `unslide demo --traffic`. A feature sends data of the run, and says what it sent.
     Demo(DemoRun<'c>),
+    /// `unslide upload`, once symbols are sent. A feature keeps the commit, and says that it did.
+    Upload(UploadedBuilds<'c>),
+}
+
+/// Builds of which `unslide upload` has sent symbols, and the commit that they were made of.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadedBuilds<'u> {
+    pub debug_ids: &'u [DebugId],
+    pub commit: &'u SourceCommit,
+}
+
+/// A commit that builds are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceCommit {
+    /// Its hexadecimal digits.
+    pub commit: String,
+    /// The address of its repository, without credentials.
+    pub repository: Option<String>,
+    pub pull_request: Option<u32>,
+    /// The folder of the checkout on this machine.
+    pub source_root: Option<String>,
 }
 
 /// The builds of `unslide demo --traffic` with symbols, and their source files.

@@ -36,6 +36,7 @@ pub use exit::Exit;
 pub use failure::{BoxError, CommandError, Outcome, check_paths};
 pub use feature::{
     AddLine, AddedLine, ClientFeature, ClientKeyKind, CoreCommand, DemoRun, DemoSymbols, FeatureCommand,
+    SourceCommit, UploadedBuilds,
 };
 pub use file_kind::{describe_file, file_kind, is_archive, starts_as_mach_o, starts_as_source_map};
 pub use mapped::{map_path, map_unpacked};

@@ -411,6 +411,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             "diff_builds",
             Case::new(format!("/v1/builds/diff?a={build_before}&b={build_after}"), Foreign::NotFound),
         ),
+        (
+            "set_build_commit",
+            Case::new("/v1/builds/commit", Foreign::Own(|body| assert_eq!(body["builds"], 1)))
+                .body(json!({"debug_ids": [debug_id], "commit": "0a1b2c3"})),
+        ),
         ("get_group_verdict", Case::new(format!("/v1/groups/{group}/verdict"), Foreign::NotFound)),
         ("check_version", Case::new("/v1/apps/com.example.shop/versions/1.0/check", Foreign::NotFound)),
         (

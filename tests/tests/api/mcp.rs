@@ -38,6 +38,7 @@ async fn an_assistant_finds_reads_and_changes_a_group_with_the_key_of_its_tenant
     assert!(read("list_groups", json!({"new_in": "2.6.0"})).await.starts_with("0 entries."));
     assert!(read("list_reports", json!({"group": id, "limit": 1})).await.contains(A));
     assert!(read("read_group", json!({"id": id})).await.starts_with("# SHOP-"));
+    assert!(read("read_changes", json!({"id": id})).await.starts_with("# Changed functions"));
     assert!(read("read_report", json!({"id": A})).await.contains(&format!("[report {A}, crash.error]")));
     assert!(read("list_missing_symbols", json!({"app": app})).await.contains("\"debug_id\""));
     let (text, is_error) = call_tool(&world, &other, "read_group", json!({"id": id})).await;

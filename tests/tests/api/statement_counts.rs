@@ -210,6 +210,9 @@ impl Subject {
                 let groups = self.others().await;
                 body = Some(json!({"groups": groups[..rows.into()], "change": {"status": status}}));
             }
+            "set_build_commit" => {
+                body = Some(json!({"debug_ids": each(&|n| id_of(3, n).into()), "commit": "0a1b2c3"}));
+            }
             "create_ticket" => self.merge(0).await,
             "create_group_view" => body = Some(json!({"name": format!("view {unique}")})),
             "delete_group_view" => {

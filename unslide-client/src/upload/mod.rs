@@ -1,23 +1,28 @@
 //! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and waits
 //! until they are built. `docs/operations.md` describes a second run.
 
+mod commit;
 mod parts;
 mod screen;
 mod send;
 mod source_maps;
 
+use crate::features::FEATURES;
 use clap::Args;
+use commit::CommitArguments;
 use futures::StreamExt;
 use screen::Screen;
-use send::{Mode, SendError, Sent};
+use send::{FileDetails, Mode, SendError, Sent};
 use serde_json::{Value, json};
 use source_maps::SourceMapArguments;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use unslide_cli::symbols::{Found, find_files};
 use unslide_cli::{
-    ApiServer, BoxError, Client, ClientError, CommandError, Console, Exit, Outcome, SkippedFile, block_on,
-    check_paths, inform, note,
+    ApiServer, BoxError, Client, ClientError, CommandError, Console, CoreCommand, Exit, Outcome, SkippedFile,
+    SourceCommit, UploadedBuilds, block_on, check_paths, inform, note,
 };
+use unslide_model::{DebugId, format_causes};
 
 /// Arguments of `unslide upload`: the files, their kind and the server.
 #[derive(Args)]
@@ -28,6 +33,7 @@ Examples:
   unslide upload build/MyApp.xcarchive
   unslide upload --dry-run build/
   unslide upload --quiet --json dSYMs.zip > uploaded.json
+  unslide upload --commit 3f2a9c1d --repository https://github.com/example/shop build/MyApp.xcarchive
   unslide upload --system \"iOS DeviceSupport/18.1\"
   unslide upload --source-map main.jsbundle.map --app com.example.shop --platform ios --app-version 1.2 --build 45")]
 pub struct Arguments {
@@ -39,6 +45,8 @@ pub struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     source_maps: SourceMapArguments,
+    #[command(flatten)]
+    commit: CommitArguments,
     /// In folders, take Mach-O files outside of dSYMs as well
     #[arg(long)]
     binaries: bool,
@@ -83,6 +91,10 @@ struct Report {
     warnings: Vec<(PathBuf, String)>,
     /// One JSON value a file.
     files: Vec<Value>,
+    /// The debug ids of the files that the server has.
+    debug_ids: BTreeSet<DebugId>,
+    /// Files that were sent, and of which no debug id is known.
+    unnamed: usize,
     /// The error that ended the run early.
     ended: Option<ClientError>,
 }
@@ -95,6 +107,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     check_paths(arguments.paths.iter().chain(&arguments.source_maps.source_map).map(PathBuf::as_path))?;
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.for_system_symbols() } else { client };
+    let commit = if arguments.system { None } else { arguments.commit.find_commit()? };
     let (mut found, mut failed) = find_files(&arguments.paths, arguments.binaries || arguments.system);
     // The copies last until all is sent.
     let copies = tempfile::tempdir()?;
@@ -102,7 +115,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if found.is_empty() && failed.is_empty() {
         return Err(CommandError::missing(nothing_found(arguments)).into());
     }
-    let report = block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
+    let report = block_on(async {
+        let report = send_all(arguments, &client, found, failed).await;
+        if let Some(commit) = commit.as_ref().filter(|_| !arguments.dry_run) {
+            report.keep_commit(&client, commit, arguments.no_wait).await;
+        }
+        Ok::<_, BoxError>(report)
+    })?;
     report.print_report(arguments)
 }
 
@@ -148,17 +167,17 @@ async fn send_all(
         let screen = &screen;
         async move {
             let bar = screen.add_bar(&found);
-            let mut skipped = Vec::new();
-            let result = send::send_file(client, &found, &bar, mode, &mut skipped).await;
-            screen.finish_file(&found, &bar, &result, &skipped);
-            (found, result, skipped)
+            let mut details = FileDetails::default();
+            let result = send::send_file(client, &found, &bar, mode, &mut details).await;
+            screen.finish_file(&found, &bar, &result, &details.skipped);
+            (found, result, details)
         }
     });
     let mut sent = sent.buffer_unordered(usize::from(arguments.jobs));
-    while let Some((found, result, skipped)) = sent.next().await {
+    while let Some((found, result, details)) = sent.next().await {
         match result {
-            Ok(sent) => report.record_sent(&found.shown, &sent, &skipped),
-            Err(SendError::File(reason)) => report.record_failure(&found.shown, reason, &skipped),
+            Ok(sent) => report.record_sent(&found.shown, &sent, details),
+            Err(SendError::File(reason)) => report.record_failure(&found.shown, reason, &details.skipped),
             Err(SendError::All(error)) => {
                 // The other files would fail in the same way, each after its own time for trying.
                 report.ended = Some(error);
@@ -171,7 +190,10 @@ async fn send_all(
 }
 
 impl Report {
-    fn record_sent(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedFile]) {
+    fn record_sent(&mut self, path: &Path, sent: &Sent, details: FileDetails) {
+        let FileDetails { skipped, debug_ids } = details;
+        self.unnamed += usize::from(debug_ids.is_empty());
+        self.debug_ids.extend(debug_ids);
         let (count, word, objects) = match sent {
             Sent::Known(objects) => (&mut self.known, "known", &objects[..]),
             Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
@@ -183,6 +205,27 @@ impl Report {
             .push(json!({ "path": path_text(path), "status": word, "objects": objects, "skipped": skipped }));
     }
 
+    /// Gives the commit of the builds to the features. A failure is named, and the symbols stay uploaded.
+    async fn keep_commit(&self, client: &Client, commit: &SourceCommit, is_without_wait: bool) {
+        if self.unnamed > 0 && is_without_wait {
+            note!(
+                "the commit is not kept for archives: only without --no-wait the server names their builds"
+            );
+        }
+        let debug_ids: Vec<DebugId> = self.debug_ids.iter().copied().collect();
+        if debug_ids.is_empty() {
+            return;
+        }
+        let builds = UploadedBuilds { debug_ids: &debug_ids, commit };
+        for add_line in FEATURES.iter().filter_map(|feature| feature.add_line) {
+            match add_line(client, CoreCommand::Upload(builds)).await {
+                Ok(Some(line)) => inform!("{line}"),
+                Ok(None) => {}
+                Err(error) => note!("the commit is not kept: {}", format_causes(&*error)),
+            }
+        }
+    }
+
     fn record_failure(&mut self, path: &Path, reason: String, skipped: &[SkippedFile]) {
         self.files.push(
             json!({ "path": path_text(path), "status": "failed", "reason": reason, "skipped": skipped }),
@@ -191,7 +234,7 @@ impl Report {
     }
 
     fn print_report(self, arguments: &Arguments) -> Outcome {
-        let Report { new, known, lacking, failed, warnings, files, ended } = self;
+        let Report { new, known, lacking, failed, warnings, files, ended, .. } = self;
         // Libraries of a system are stripped.
         let warnings = warnings.iter().filter(|_| !arguments.system);
         for (path, reason) in failed.iter().chain(warnings) {

@@ -2,11 +2,12 @@
 
 use super::parts;
 use indicatif::ProgressBar;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unslide_archive::SkipReason;
 use unslide_cli::symbols::{Found, MachOFile, file_hash, mach_o};
 use unslide_cli::{Accepted, BuiltObject, Client, ClientError, Exit, SkippedFile, Upload, UploadBody};
-use unslide_model::format_causes;
+use unslide_model::{DebugId, format_causes};
 
 /// The outcome of a file.
 pub enum Sent {
@@ -47,8 +48,16 @@ pub struct Mode {
     pub dry_run: bool,
 }
 
-/// Sends a file, unless the server has it, and waits until it is built. Files that the server skipped in it
-/// go to `skipped`.
+/// Facts about a file beside its outcome.
+#[derive(Default)]
+pub struct FileDetails {
+    /// Files in it that the server skipped.
+    pub skipped: Vec<SkippedFile>,
+    /// The debug ids in it, as far as they are known: of an archive only the server says them.
+    pub debug_ids: BTreeSet<DebugId>,
+}
+
+/// Sends a file, unless the server has it, and waits until it is built. Facts about it go to `details`.
 ///
 /// # Errors
 /// [`SendError`].
@@ -57,10 +66,11 @@ pub async fn send_file(
     found: &Found,
     bar: &ProgressBar,
     mode: Mode,
-    skipped: &mut Vec<SkippedFile>,
+    details: &mut FileDetails,
 ) -> Result<Sent, SendError> {
     let path = found.path.clone();
     let (mach_o, hash) = run_blocking(move || Ok((mach_o(&path)?, file_hash(&path)?))).await?;
+    details.debug_ids.extend(mach_o.iter().flat_map(|mach_o| &mach_o.slices).map(|(id, _)| *id));
     if let Some(mach_o) = &mach_o
         && let Some(objects) = find_known(client, mach_o).await?
     {
@@ -81,7 +91,8 @@ pub async fn send_file(
     loop {
         let upload = client.upload_status(&accepted.id).await?;
         if upload.is_final() {
-            skipped.clone_from(&upload.skipped);
+            details.skipped.clone_from(&upload.skipped);
+            details.debug_ids.extend(upload.objects.iter().filter_map(|object| object.debug_id));
             return judge_upload(upload, accepted.existing).map_err(SendError::File);
         }
     }

@@ -16,6 +16,7 @@ pub struct Asked {
     /// Such as `GET /v1/symbols`.
     pub line: String,
     pub authorization: String,
+    pub body: String,
 }
 
 impl Api {
@@ -86,7 +87,9 @@ fn read(connection: &std::net::TcpStream) -> Option<Asked> {
         head.iter().find_map(of)
     };
     let length = header("content-length").map_or(0, |length| length.parse().unwrap());
-    std::io::copy(&mut reader.take(length), &mut std::io::sink()).ok()?;
+    let mut body = Vec::new();
+    reader.take(length).read_to_end(&mut body).ok()?;
+    let body = String::from_utf8_lossy(&body).into_owned();
     let line = head.first()?.rsplit_once(' ')?.0.to_owned();
-    Some(Asked { line, authorization: header("authorization").unwrap_or_default() })
+    Some(Asked { line, authorization: header("authorization").unwrap_or_default(), body })
 }

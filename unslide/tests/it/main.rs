@@ -7,5 +7,6 @@ mod following;
 mod offline;
 mod output;
 mod profiles;
+mod suspects;
 mod upload;
 mod workspace;

@@ -190,3 +190,57 @@ fn a_source_map_goes_out_under_its_own_id_and_that_of_the_app() {
     let (code, _, told) = sent(&["--source-map", &plain, "--app", "com.example.shop"]);
     assert_eq!(code, Some(2), "{told}");
 }
+
+/// An API that builds each file into a build with this debug id, and refuses commits if `keeps` is false.
+fn building_api(debug_id: &'static str, keeps: bool) -> Api {
+    let object = format!(r#"{{"debug_id":"{debug_id}","sha256":"0","arch":"arm64","status":"ready"}}"#);
+    let done = format!(r#"{{"id":"7","status":"done","objects":[{object}],"skipped":[]}}"#);
+    Api::start(move |line| match line.split_once(' ').unwrap() {
+        ("POST", _) => (202, r#"{"id":"7","existing":false}"#.to_owned()),
+        ("PUT", "/v1/builds/commit") if keeps => (200, r#"{"builds":1}"#.to_owned()),
+        (_, path) if path.starts_with("/v1/symbols/uploads/7") => (200, done.clone()),
+        _ => (404, r#"{"title":"Not found"}"#.to_owned()),
+    })
+}
+
+#[test]
+fn the_commit_of_a_build_is_kept_and_the_password_of_its_repository_stays_here() {
+    const ID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+    const GITLAB: [(&str, &str); 3] = [
+        ("CI_COMMIT_SHA", "3f2a9c1d0e4b5a6978f1e2d3c4b5a69788796a5b"),
+        ("CI_PROJECT_URL", "https://gitlab-ci-token:hunter2@gitlab.com/example/shop"),
+        ("CI_MERGE_REQUEST_IID", "7"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = files(&folder, 1).remove(0);
+    let send = |api: &Api, more: &[&str]| {
+        let arguments = [&["upload", file.to_str().unwrap()], more].concat();
+        let server = [("UNSLIDE_URL", api.url.as_str()), ("UNSLIDE_API_KEY", "x")];
+        let done = unslide(&arguments, &[&server[..], &GITLAB].concat());
+        let commits = api.asked().into_iter().filter(|asked| asked.line == "PUT /v1/builds/commit");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let bodies: Vec<Value> = commits.map(|asked| serde_json::from_str(&asked.body).unwrap()).collect();
+        (done.status.code(), text(done.stdout), text(done.stderr), bodies)
+    };
+    let (code, output, error, sent) = send(&building_api(ID, true), &[]);
+    assert_eq!((code, sent.len()), (Some(0), 1), "{error}");
+    assert!(output.contains("the commit 3f2a9c1d0e4b is kept with 1 build"), "{output}");
+    assert!(error.contains("is sent without the user name, password or token in it"), "{error}");
+    assert!(!format!("{output}{error}{sent:?}").contains("hunter2"));
+    assert_eq!(sent[0]["repository"], "https://gitlab.com/example/shop");
+    assert_eq!((&sent[0]["debug_ids"][0], &sent[0]["pull_request"]), (&ID.into(), &7.into()));
+    // Options win, and no commit is sent on request or by a look.
+    let given =
+        ["--commit", "0A1B2C3", "--repository", "git@github.com:example/shop.git", "--pull-request", "9"];
+    let (_, _, error, sent) = send(&building_api(ID, true), &given);
+    assert_eq!((&sent[0]["commit"], &sent[0]["pull_request"]), (&"0a1b2c3".into(), &9.into()), "{error}");
+    assert_eq!(sent[0]["repository"], "git@github.com:example/shop.git");
+    for none in ["--no-commit", "--dry-run"] {
+        assert!(send(&building_api(ID, true), &[none]).3.is_empty(), "{none}");
+    }
+    // An older API has no such operation: the symbols are uploaded.
+    let (code, _, error, _) = send(&building_api(ID, false), &[]);
+    assert!(code == Some(0) && error.contains("the commit is not kept: "), "{error}");
+    let (code, _, error, _) = send(&building_api(ID, true), &["--commit", "main"]);
+    assert!(code == Some(2) && error.contains("7 to 64 hexadecimal digits"), "{error}");
+}

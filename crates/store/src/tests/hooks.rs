@@ -59,6 +59,7 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
         | StoreEvent::GroupsContradicted(..)
         | StoreEvent::ReleasesAsked(..)
         | StoreEvent::LookupsAsked(..)
+        | StoreEvent::GroupLinksAsked(..)
         | StoreEvent::DirectoryAsked(..)
         | StoreEvent::DirectoryChanged(..)
         | StoreEvent::GroupsDeleted(..)

@@ -1,7 +1,10 @@
-//! `unslide builds diff`: the functions that differ between two builds, of dSYMs on this machine or by their debug ids.
+//! `unslide builds diff`: the functions that differ between two builds, of dSYMs on this machine or by their debug ids. `unslide
+//! suspects` names the commits that changed the functions of a crash, and `unslide upload` keeps the commit of builds.
 
 mod answer;
+mod commit;
 mod local;
+mod suspects;
 
 use answer::{ImageDiff, print_images};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -16,7 +19,16 @@ use unslide_model::DebugId;
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
-    commands: &[FeatureCommand { follows: "symbols", command: Arguments::command, run, key_kind: None }],
+    commands: &[
+        FeatureCommand { follows: "symbols", command: Arguments::command, run, key_kind: None },
+        FeatureCommand {
+            follows: "groups",
+            command: suspects::Arguments::command,
+            run: suspects::run,
+            key_kind: None,
+        },
+    ],
+    add_line: Some(commit::add_line),
     ..ClientFeature::new("changes")
 };
 

@@ -59,6 +59,9 @@ pub struct FunctionChange {
     /// The first line with code in the build after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// The last line with code in the build after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<u32>,
     /// The first line with code in the build before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_before: Option<u32>,

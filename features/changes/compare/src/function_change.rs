@@ -55,6 +55,7 @@ pub(crate) fn describe_gone(
     finish_change(FunctionChange {
         state,
         line: None,
+        last_line: None,
         size: None,
         line_before: line,
         size_before: size,
@@ -66,6 +67,7 @@ pub(crate) fn describe_gone(
 fn describe_function(table: &FunctionTable<'_>, function: &CodeFunction<'_>) -> FunctionChange {
     let name = cut_text(&function.name.decode(), NAME_CHARS);
     let symbol = cut_text(&Text::from_escaped(function.key.symbol).decode(), NAME_CHARS);
+    let rows = table.rows_of(function, ComparedCode::All);
     FunctionChange {
         symbol: Some(symbol).filter(|symbol| *symbol != name),
         name,
@@ -73,7 +75,8 @@ fn describe_function(table: &FunctionTable<'_>, function: &CodeFunction<'_>) -> 
         text: String::new(),
         file: function.path.map(|path| cut_text(&path.decode(), PATH_CHARS)),
         file_before: None,
-        line: Some(start_line(&table.rows_of(function, ComparedCode::All))).filter(|line| *line > 0),
+        line: Some(start_line(&rows)).filter(|line| *line > 0),
+        last_line: rows.last().map(|row| row.line).filter(|line| *line > 0),
         line_before: None,
         changed_line: None,
         lines_more: 0,

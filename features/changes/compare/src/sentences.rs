@@ -165,6 +165,7 @@ mod tests {
             file: None,
             file_before: None,
             line: Some(12),
+            last_line: Some(20),
             line_before: Some(10),
             changed_line: None,
             lines_more: 0,

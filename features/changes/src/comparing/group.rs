@@ -4,6 +4,7 @@ use super::builds::{FetchedBuilds, compare_on_pool};
 use super::outcome::ChangesOutcome;
 use super::stack::{ListedImage, StackImage, find_counterpart, read_images, read_stack};
 use super::versions::{VersionPair, choose_versions};
+use crate::commits::{BuildCommits, describe_commits};
 use crate::store;
 use serde::Serialize;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use unslide_api::feature::site::{choose_report, find_named_group, load_listed};
 use unslide_changes_compare::{
     BuildComparison, CompareError, FunctionChange, StackFunction, list_stack_functions, summarise,
 };
-use unslide_model::{DebugId, GroupRef, RelativeAddress, ReportId};
+use unslide_model::{DebugId, GroupRef, RelativeAddress, ReportId, TenantId};
 use unslide_store::GroupId;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::reports::{ReportFilter, ReportRow, list_reports};
@@ -81,6 +82,9 @@ pub struct ImageChanges {
     /// The functions of the stack in this image with those inlined into them, the innermost first.
     #[schema(max_items = 200)]
     pub functions: Vec<FunctionChange>,
+    /// The commits of the two builds; absent if no upload named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<BuildCommits>,
 }
 
 /// The stored data of a group that is compared.
@@ -138,7 +142,27 @@ pub async fn find_group_changes(
     for (image, before) in pairs {
         images.push(compare_image(symbolication, access, &symbols, image, before).await?);
     }
+    add_commits(symbolication, access.tenant(), &mut images).await?;
     Ok(summarise_images(images, answer))
+}
+
+/// Adds the commits of the builds that are compared.
+async fn add_commits(
+    symbolication: &Symbolication,
+    tenant: &TenantId,
+    images: &mut [ImageChanges],
+) -> Result<(), Problem> {
+    let builds = images.iter().flat_map(|image| [Some(image.debug_id), image.debug_id_before]);
+    let builds: Vec<DebugId> = builds.flatten().collect();
+    let mut tx = symbolication.storage.tenant(tenant).await?;
+    let rows = store::list_commits(&mut tx, &builds).await?;
+    tx.rollback();
+    let rows = rows.into_iter().map(|row| (row.debug_id, row)).collect();
+    for image in images {
+        let Some(before) = image.debug_id_before else { continue };
+        image.commits = describe_commits(&rows, [before, image.debug_id], &image.functions);
+    }
+    Ok(())
 }
 
 /// Returns the answer of the whole stack: compared if one of its images is.
@@ -224,6 +248,7 @@ async fn compare_image(
         outcome,
         hint: outcome.describe(),
         functions,
+        commits: None,
     };
     let Some(before) = before else { return Ok(answer(ChangesOutcome::NoOlderBuild, Vec::new())) };
     let found = [symbols.find_symcache(&before)?, symbols.find_symcache(&debug_id)?];

@@ -8,6 +8,7 @@ mod version;
 mod versions;
 
 pub use builds::{BuildDiff, diff_builds};
-pub use group::{StackChanges, find_group_changes};
+pub use group::{ImageChanges, StackChanges, find_group_changes};
 pub use outcome::ChangesOutcome;
 pub use version::{VersionChanges, find_version_changes};
+pub use versions::choose_versions;

@@ -2,6 +2,7 @@
 
 mod builds_diff;
 mod group_changes;
+mod set_commit;
 
 use unslide_api::feature::Api;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,4 +13,5 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(builds_diff::diff_two_builds))
         .routes(routes!(group_changes::get_group_changes))
+        .routes(routes!(set_commit::set_build_commit))
 }

@@ -10,7 +10,7 @@ use unslide_model::{ContentHash, DebugId, Quality, ReportGrouping, Scope};
 use unslide_store::GroupId;
 use unslide_store::groups::id_of;
 use unslide_store::partitions;
-use unslide_store::reports::{self, Arrival, Effects};
+use unslide_store::reports::{self, Arrival, Effects, ImageUse};
 use unslide_world::{World, tenant_id};
 
 pub const APP: &str = "com.acme.shop";
@@ -76,7 +76,16 @@ impl ChangesWorld {
             received_at,
             body: unslide_proto::body::compress_report(bytes.as_bytes()),
             size: bytes.len() as u64,
-            images: Vec::new(),
+            images: vec![ImageUse {
+                debug_id: build.debug_id,
+                name: "Shop".to_owned(),
+                arch: "arm64".to_owned(),
+                system: false,
+                found: true,
+                stripped: false,
+                failed: false,
+                seen_generation: 1,
+            }],
             ..arrival(bug)
         };
         new.content_hash = hash_bytes(bytes.as_bytes());

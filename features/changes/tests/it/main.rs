@@ -4,5 +4,6 @@
 
 mod answers;
 mod changes_world;
+mod commits;
 mod pages;
 mod shop;

@@ -138,6 +138,20 @@ pub const TOOLS: &[ToolSpec] = &[
         },
     },
     ToolSpec {
+        name: "read_changes",
+        description: "Reads as Markdown which functions of a group's stack were edited between the last version without the group and the \
+                      first with it, with the commits of both builds and the page that compares them.",
+        arguments: &[GROUP_ID, PAGE],
+        writes: false,
+        answer: ToolAnswer::Markdown,
+        request: |values| {
+            ApiRequest::get(format!(
+                "/v1/groups/{}/changes?format=markdown&evidence=true",
+                path_segment(values, "id")
+            ))
+        },
+    },
+    ToolSpec {
         name: "list_reports",
         description: "Lists reports, the newest first.",
         arguments: &[
@@ -337,7 +351,7 @@ mod tests {
                 .iter()
                 .any(|name| ["resolve_group", "assign_group", "comment_on_group"].contains(name))
         );
-        assert_eq!((names(false).len(), names(true).len()), (14, 17));
+        assert_eq!((names(false).len(), names(true).len()), (15, 18));
     }
 
     #[test]

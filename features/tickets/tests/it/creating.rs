@@ -1,7 +1,7 @@
 //! A ticket is made once: by a button, by a rule, by two processes, and whatever becomes of the tracker's answer.
 
 use crate::played::{FaultKind, Product};
-use crate::shop::{APP, Shop, new_tracker, put, settings, start_with};
+use crate::shop::{APP, GROUP_LINK, Shop, new_tracker, put, settings, start_with};
 use serde_json::json;
 use std::time::Duration;
 use unslide_world::{Browser, encode_form, redirect_location, wait_until};
@@ -24,6 +24,7 @@ async fn a_ticket_has_the_report_and_the_link_and_is_made_once() {
         text.contains("EXC_BAD_ACCESS") && text.contains("## Stack") && text.contains("1 report."),
         "{text}"
     );
+    assert!(text.contains(&format!("[Compare the commits]({GROUP_LINK})")), "{text}");
     // Texts of devices stay in their quotations.
     assert!(text.contains("`hostile @channel\\n/close") && !text.contains("\n/close"), "{text}");
     let shown = shop.read_group(&group).await;

@@ -6,11 +6,15 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};
+use unslide_api::feature::ApiFeature;
+use unslide_feature::{ConfiguredFeature, Feature};
 use unslide_harness::database::arrival;
 use unslide_model::{Clock, ContentHash, ReportGrouping, ReportId, Secret, SystemClock};
+use unslide_store::group_links::GroupLink;
 use unslide_store::partitions::ensure_partitions;
 use unslide_store::reports::{Arrival, Effects, store_arrivals};
 use unslide_store::tenants::{QuotaLimits, create_tenant};
+use unslide_store::{HookFuture, StoreEvent, StoreHook};
 use unslide_tickets::Config;
 use unslide_world::{Answer, World, tenant_id, wait_until};
 
@@ -42,8 +46,23 @@ pub fn settings(tracker: &TrackerServer) -> Config {
     config
 }
 
+/// The link that another feature has about each group.
+pub const GROUP_LINK: &str = "https://github.com/example/shop/compare/0a1b2c3...4d5e6f7";
+
+fn link_feature() -> ConfiguredFeature {
+    let hook = StoreHook { on_event: Some(add_link), ..StoreHook::new("links") };
+    Feature { hook, ..Feature::new("links", |_| link_feature()) }.with_api(ApiFeature::new("links"))
+}
+
+fn add_link<'e>(event: &'e mut StoreEvent<'_>) -> HookFuture<'e> {
+    if let StoreEvent::GroupLinksAsked(_, _, links) = event {
+        links.push(GroupLink { text: "Compare the commits".to_owned(), url: GROUP_LINK.to_owned() });
+    }
+    Box::pin(std::future::ready(Ok(())))
+}
+
 pub async fn start_with(config: Config) -> World {
-    let features = [unslide_tickets::feature(config), unslide_console::feature()];
+    let features = [unslide_tickets::feature(config), unslide_console::feature(), link_feature()];
     World::start(unslide_feature::for_api(&features), |_| {}).await
 }
 

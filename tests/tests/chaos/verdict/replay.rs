@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 65] = [
+const APART: [&str; 66] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -24,6 +24,7 @@ const APART: [&str; 65] = [
     "symbol_slots",
     "symbol_sources",
     "symbol_source_requests",
+    "build_commits",
     // Of rules that people make; a replay tells nothing again.
     "regression_rules",
     "held_regressions",

@@ -1,6 +1,7 @@
 //! dSYMs: their uploads, and the reports that wait for them.
 
 mod bucket;
+mod commits;
 mod late_binaries;
 mod late_symbols;
 mod symbols;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 82] = [
+const WORDS: [(&str, &str); 83] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -72,6 +72,7 @@ const WORDS: [(&str, &str); 82] = [
     ("audit-export", "unslide_audit_export"),
     ("audit-export", "audit_receivers"),
     ("changes", "unslide_changes"),
+    ("changes", "build_commit"),
     ("chat", "unslide_chat"),
     ("chat", "slack_threads"),
     ("tickets", "unslide_tickets"),

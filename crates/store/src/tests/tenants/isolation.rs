@@ -131,6 +131,7 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', 'builds', 's3', 'unified', '', '', now(), now());
      INSERT INTO symbol_source_requests (tenant, debug_id, source, state, created_at, due_at)
      VALUES ('acme', md5('image')::uuid, 'builds', 'waiting', now(), now());
+     INSERT INTO build_commits (tenant, debug_id, commit_sha, recorded_at) VALUES ('acme', md5('image')::uuid, '0a1b2c3', now());
      INSERT INTO slack_apps (tenant, id, team, channel, sealed_token, sealed_signing_secret, reports, since, next_look_at, changed_at)
      VALUES ('acme', md5('slack')::uuid, 'T1', 'C1', '', '', 1, now(), now(), now());
      INSERT INTO slack_threads (tenant, group_id, channel, marker, created_at, asked_at)

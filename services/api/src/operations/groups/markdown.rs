@@ -14,6 +14,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::markdown::{MarkdownDocument, MarkdownStyle, quote_text, write_report};
 use unslide_report::text::source_lines::SourceLines;
+use unslide_store::group_links::DescribedGroup;
+use unslide_store::list_group_links;
 use unslide_store::queries::groups::context::GroupContext;
 use unslide_store::queries::groups::{GroupCounts, ListedGroup};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
@@ -47,6 +49,8 @@ pub async fn answer_group(
     }
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
     let context = load_context(symbolication, &mut tx, found.group.id).await?;
+    let described = DescribedGroup { id: found.group.id, app: &found.group.app };
+    let links = list_group_links(&mut tx, described).await?;
     tx.rollback();
     let now = symbolication.storage.clock.now();
     let link = group_link(&symbolication.public_url, found.group.id);
@@ -55,6 +59,9 @@ pub async fn answer_group(
     let work = move || {
         let mut out = MarkdownDocument::with_title(&group_heading(&found.group), style);
         push_console_link(link, &mut out);
+        for link in &links {
+            out.push_link(&link.text, &link.url);
+        }
         write_group(&found, now, &mut out);
         write_findings(&analyses, &context, &group_source(&found.group), &mut out);
         let mut reservation = spare;

@@ -1,4 +1,4 @@
-//! The statements of the feature: the versions of a group and of its app, and the groups that are new in a version.
+//! The versions of a group and of its app, and the groups that are new in a version.
 
 use unslide_store::{GroupId, Result, TenantTx};
 
