@@ -26,7 +26,7 @@ async def check(session):
     """Answers which new crash of a version is the worst, and what its evidence says, through tools alone."""
     await session.initialize()
     names = {tool.name for tool in (await session.list_tools()).tools}
-    assert {"list_apps", "read_group", "read_report"} <= names, names
+    assert {"list_apps", "explain_group", "read_report"} <= names, names
     assert "resolve_group" not in names, "a reader must not see the tools that change groups"
     apps = await call(session, "list_apps", {})
     app = re.search(r'"app":"([^"]+)"', apps)
@@ -37,7 +37,7 @@ async def check(session):
     groups = await call(session, "list_groups", {"app": app[1], "kind": "crash", "sort": "reports"})
     group = re.search(rf'"id":"({UUID})"', groups)
     assert group, groups
-    document = await call(session, "read_group", {"id": group[1]})
+    document = await call(session, "explain_group", {"id": group[1]})
     report = re.search(rf"\[report ({UUID}), crash\.error\]", document)
     assert report, document
     text = await call(session, "read_report", {"id": report[1]})

@@ -2,9 +2,10 @@
 
 use crate::store::metrics::{self, MetricArrival};
 use crate::store::sessions::{self, SessionArrival, SessionEvent};
+use serde_json::{Map, Value};
 use time::Date;
 use unslide_health_formats::MetricPayload;
-use unslide_indexer::{EventTopic, TopicEvent};
+use unslide_indexer::{AppKeys, EventKeys, EventTopic, TopicEvent};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::{HookFuture, TenantTx};
 
@@ -19,6 +20,7 @@ pub const TOPICS: &[EventTopic] = &[
         name: |topics| &topics.sessions,
         read: TopicEvent::read::<SessionEvent>,
         unreadable_reason: BAD_SESSION,
+        keys: Some(EventKeys { list: list_flags, replace: replace_flags }),
         store: store_sessions,
     },
     EventTopic {
@@ -26,9 +28,19 @@ pub const TOPICS: &[EventTopic] = &[
         name: |topics| &topics.metrics,
         read: TopicEvent::read::<MetricPayload>,
         unreadable_reason: BAD_METRICS,
+        keys: None,
         store: store_metrics,
     },
 ];
+
+fn list_flags(event: &TopicEvent) -> Option<AppKeys<'_>> {
+    let event = &event.arrival::<SessionEvent>()?.event;
+    Some(AppKeys { app: &event.app, keys: event.flags.as_ref()? })
+}
+
+fn replace_flags(event: TopicEvent, flags: Option<Map<String, Value>>) -> TopicEvent {
+    event.change_event(|event: &mut SessionEvent| event.flags = flags)
+}
 
 fn store_sessions<'t>(
     tx: &'t mut TenantTx,

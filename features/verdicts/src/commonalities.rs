@@ -1,14 +1,17 @@
 //! What the devices that met a bug have in common, beside the installations of the same version on the same days.
 
-use crate::store::{self, ComparedDevice};
+mod compared_values;
+mod flags;
+
+use crate::store::{self, CrashedDevice};
+use compared_values::ComparedValues;
+use flags::compare_flags;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration};
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::{Result, TenantTx};
-use unslide_verdicts_statistics::{
-    CRASHED_FLOOR, FALSE_DISCOVERY_RATE, ValueCounts, find_common_values, format_count,
-};
+use unslide_verdicts_statistics::{CRASHED_FLOOR, FALSE_DISCOVERY_RATE, ValueCounts};
 use utoipa::ToSchema;
 
 /// How far back reports of a group are read.
@@ -16,11 +19,11 @@ const REPORTS_PERIOD: Duration = Duration::days(14);
 /// The days of sessions that are read, those with the newest reports.
 const DAYS_LIMIT: usize = 7;
 /// With fewer installations the shares say nothing.
-const INSTALLATIONS_FLOOR: usize = 100;
-/// Values that an answer has.
-const VALUES_LIMIT: usize = 10;
+const INSTALLATIONS_FLOOR: u64 = 100;
 const FEW_REPORTS: &str = "Fewer than 5 devices met this bug in the last 14 days.";
 const FEW_SESSIONS: &str = "Too few sessions of the version are known on these days, so the shares of all installations are not known.";
+/// The reason for facts that no session has.
+const NOT_IN_SESSIONS: &str = "sessions do not carry it";
 
 /// A fact of a device that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
@@ -30,22 +33,16 @@ pub enum ComparedFact {
     Model,
     /// The operating system with its version.
     System,
+    /// A flag of sessions, beside the own key of reports with the same name.
+    Flag,
 }
 
 impl ComparedFact {
-    const ALL: [ComparedFact; 2] = [ComparedFact::Model, ComparedFact::System];
-
-    fn read(self, device: &ComparedDevice) -> Option<&str> {
-        match self {
-            ComparedFact::Model => device.model.as_deref(),
-            ComparedFact::System => device.system.as_deref(),
-        }
-    }
-
     pub fn label(self) -> &'static str {
         match self {
             ComparedFact::Model => "model",
             ComparedFact::System => "system",
+            ComparedFact::Flag => "flag",
         }
     }
 }
@@ -55,16 +52,20 @@ impl ComparedFact {
 pub struct CommonValue {
     /// The fact that has this value.
     pub fact: ComparedFact,
+    /// The name of the flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "checkout_v2", max_length = 64)]
+    pub name: Option<String>,
     /// The value, as reports and sessions say it.
     #[schema(example = "iOS 17.0.1", max_length = 500)]
     pub value: String,
     /// Devices with the bug and the value.
     pub crashed_with: u64,
-    /// Devices with the bug that say the fact.
+    /// Devices with the bug that say the fact; of a flag, all of them.
     pub crashed: u64,
     /// Installations of the sample with the value.
     pub all_with: u64,
-    /// Installations of the sample that say the fact.
+    /// Installations of the sample that say the fact; of a flag, those with sessions that carry flags.
     pub all: u64,
     /// The counts in a sentence.
     #[schema(example = "system iOS 17.0.1: 412 of 412, of all installations 31 %", max_length = 1_000)]
@@ -76,6 +77,31 @@ impl CommonValue {
     pub fn share(&self) -> f64 {
         let CommonValue { crashed_with, crashed, all_with, all, .. } = *self;
         ValueCounts { crashed_with, crashed, all_with, all }.share()
+    }
+
+    /// Returns the fact and its value in words.
+    pub fn title(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} {name}: {}", self.fact.label(), self.value),
+            None => format!("{}: {}", self.fact.label(), self.value),
+        }
+    }
+}
+
+/// A fact that is not compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct NotCompared {
+    /// The fact, or the name of a flag.
+    #[schema(example = "free memory", max_length = 128)]
+    pub name: String,
+    /// The reason, and what to do if there is something.
+    #[schema(example = "sessions do not carry it", max_length = 200)]
+    pub reason: &'static str,
+}
+
+impl NotCompared {
+    fn new(name: impl Into<String>, reason: &'static str) -> NotCompared {
+        NotCompared { name: name.into(), reason }
     }
 }
 
@@ -97,9 +123,9 @@ pub struct Commonalities {
     pub values: Vec<CommonValue>,
     /// The share of values that may be chance, on average over many bugs.
     pub false_discovery_rate: f64,
-    /// Facts that are not compared, because sessions do not carry them.
-    #[schema(max_items = 10)]
-    pub not_compared: Vec<&'static str>,
+    /// Facts and flags that are not compared.
+    #[schema(max_items = 25)]
+    pub not_compared: Vec<NotCompared>,
     /// The reason why nothing is compared, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
@@ -126,38 +152,44 @@ impl Commonalities {
 /// The database fails.
 pub async fn compare_group(tx: &mut TenantTx, group: &ListedGroup) -> Result<Commonalities> {
     let from = tx.now() - REPORTS_PERIOD;
-    let crashed = store::list_crashed_devices(tx, group.id, from).await?;
+    let mut crashed = store::list_crashed_devices(tx, group.id, from).await?;
     let Some(version) = find_main_version(&crashed) else {
         return Ok(Commonalities::without(FEW_REPORTS, crashed.len()));
     };
-    let crashed: Vec<ComparedDevice> =
-        crashed.into_iter().filter(|device| device.version == version).collect();
+    crashed.retain(|device| device.version == version);
     let days: BTreeSet<Date> = crashed.iter().map(|device| device.day).collect();
     let days: Vec<Date> = days.into_iter().rev().take(DAYS_LIMIT).collect();
-    let crashed: Vec<ComparedDevice> =
-        crashed.into_iter().filter(|device| days.contains(&device.day)).collect();
-    let all = store::sample_installations(tx, &group.app, &version, &days).await?;
-    if all.len() < INSTALLATIONS_FLOOR {
+    crashed.retain(|device| days.contains(&device.day));
+    let all = store::count_installations(tx, &group.app, &version, &days).await?;
+    if all.all.unsigned_abs() < INSTALLATIONS_FLOOR {
         return Ok(Commonalities {
             version: Some(version),
             days,
             ..Commonalities::without(FEW_SESSIONS, crashed.len())
         });
     }
+    let keys = store::count_report_keys(tx, &crashed).await?;
+    let mut compared = ComparedValues::default();
+    for (fact, all) in [(ComparedFact::Model, &all.models), (ComparedFact::System, &all.systems)] {
+        compared.add_fact(fact, &crashed, all);
+    }
+    let mut not_compared = compare_flags(&mut compared, crashed.len() as u64, &keys, &all);
+    let in_no_session = ["free memory", "thermal state", "screens before the crash"];
+    not_compared.extend(in_no_session.map(|name| NotCompared::new(name, NOT_IN_SESSIONS)));
     Ok(Commonalities {
         version: Some(version),
         crashed: crashed.len() as u64,
-        installations: all.len() as u64,
+        installations: all.all.unsigned_abs(),
         days,
-        values: list_common_values(&crashed, &all),
+        values: compared.find_common(),
         false_discovery_rate: FALSE_DISCOVERY_RATE,
-        not_compared: vec!["own keys", "locale", "free memory", "thermal state", "screens before the crash"],
+        not_compared,
         hint: None,
     })
 }
 
 /// Returns the version of most devices, if there are enough of it.
-fn find_main_version(crashed: &[ComparedDevice]) -> Option<String> {
+fn find_main_version(crashed: &[CrashedDevice]) -> Option<String> {
     let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
     for device in crashed {
         *versions.entry(&device.version).or_default() += 1;
@@ -166,78 +198,10 @@ fn find_main_version(crashed: &[ComparedDevice]) -> Option<String> {
     most.filter(|(_, devices)| *devices >= CRASHED_FLOOR).map(|(version, _)| version.to_owned())
 }
 
-fn count_values(devices: &[ComparedDevice], fact: ComparedFact) -> BTreeMap<&str, u64> {
-    let mut counts = BTreeMap::new();
-    for value in devices.iter().filter_map(|device| fact.read(device)) {
-        *counts.entry(value).or_default() += 1;
-    }
-    counts
-}
-
-fn list_common_values(crashed: &[ComparedDevice], all: &[ComparedDevice]) -> Vec<CommonValue> {
-    let (mut names, mut counts) = (Vec::new(), Vec::new());
-    for fact in ComparedFact::ALL {
-        let (with_bug, of_all) = (count_values(crashed, fact), count_values(all, fact));
-        let (crashed, all) = (with_bug.values().sum(), of_all.values().sum());
-        // A fact that hardly any session says has no shares.
-        if all < INSTALLATIONS_FLOOR as u64 {
-            continue;
-        }
-        let values: BTreeSet<&str> = with_bug.keys().chain(of_all.keys()).copied().collect();
-        for value in values {
-            let count = |counts: &BTreeMap<&str, u64>| counts.get(value).copied().unwrap_or(0);
-            names.push((fact, value));
-            counts.push(ValueCounts {
-                crashed_with: count(&with_bug),
-                crashed,
-                all_with: count(&of_all),
-                all,
-            });
-        }
-    }
-    let found = find_common_values(&counts).into_iter().take(VALUES_LIMIT);
-    found.filter_map(|index| Some(describe_value(*names.get(index)?, *counts.get(index)?))).collect()
-}
-
-fn describe_value((fact, value): (ComparedFact, &str), counts: ValueCounts) -> CommonValue {
-    let ValueCounts { crashed_with, crashed, all_with, all } = counts;
-    let text = format!(
-        "{} {value}: {} of {}, of all installations {:.0} %",
-        fact.label(),
-        format_count(crashed_with),
-        format_count(crashed),
-        counts.share() * 100.0
-    );
-    CommonValue { fact, value: value.to_owned(), crashed_with, crashed, all_with, all, text }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::compared_values::tests::devices;
     use super::*;
-    use time::macros::date;
-
-    fn devices(count: usize, model: &str, system: &str) -> Vec<ComparedDevice> {
-        let device = ComparedDevice {
-            version: "2.4.1".to_owned(),
-            day: date!(2026 - 11 - 20),
-            model: Some(model.to_owned()),
-            system: Some(system.to_owned()),
-        };
-        vec![device; count]
-    }
-
-    #[test]
-    fn a_system_that_all_devices_with_the_bug_have_is_said_with_its_share() {
-        let crashed = [devices(20, "iPhone16,1", "iOS 17.0"), devices(20, "iPhone14,2", "iOS 17.0")].concat();
-        let all = [
-            devices(300, "iPhone16,1", "iOS 17.0"),
-            devices(350, "iPhone16,1", "iOS 18.1"),
-            devices(350, "iPhone14,2", "iOS 18.1"),
-        ];
-        let found = list_common_values(&crashed, &all.concat());
-        let texts: Vec<&str> = found.iter().map(|value| value.text.as_str()).collect();
-        assert_eq!(texts, ["system iOS 17.0: 40 of 40, of all installations 30 %"]);
-    }
 
     #[test]
     fn the_main_version_has_enough_devices() {

@@ -2,7 +2,7 @@
 //!
 //! The package `statistics` beside this one has the tests, pure. `store` reads the counts, `fix` and `release` bring them into the
 //! form of the tests and say the verdicts in words, `commonalities` what the devices with a bug share, `regressions` opens resolved groups by their verdicts, `newest_versions` answers rules that watch releases, `hook` is the part in the
-//! store, `operations` is the API, and
+//! store, `operations` is the API, `pages` the page of what devices share, and
 //! `panels` has the sections of pages. `commands` has `unslide release check` and `unslide release regressions`.
 
 pub mod commonalities;
@@ -10,6 +10,7 @@ pub mod fix;
 mod hook;
 mod newest_versions;
 mod operations;
+mod pages;
 mod panels;
 mod regressions;
 pub mod release;
@@ -40,6 +41,7 @@ pub fn feature() -> ConfiguredFeature {
             "Verdicts: whether a resolved bug is fixed, and whether a release may go on.",
             operations::routes(),
         ),
+        pages: pages::routes(),
         show_panel: Some(panels::show_panel),
         start: Some(Arc::new(|api, host| {
             let judge = RegressionJudge::new(api.symbolication.storage.store.clone());

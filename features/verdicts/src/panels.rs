@@ -1,10 +1,10 @@
 //! Verdicts on pages: on that of a group that was resolved, and on that of a version.
 
-use crate::commonalities::{Commonalities, compare_group};
 use crate::fix::{GroupFixState, GroupVerdict, judge_group};
+use crate::pages::commonalities_link;
 use crate::release::{ReleaseCheck, ReleaseCheckState, ReleaseMeasure, check_release};
 use unslide_api::feature::panels::{
-    PanelFigure, PanelRow, PanelSection, PanelSlot, PanelTable, PanelVerdict, VersionPageScope,
+    PanelFigure, PanelLink, PanelRow, PanelSection, PanelSlot, PanelTable, PanelVerdict, VersionPageScope,
 };
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::{HookFuture, Result, TenantTx};
@@ -14,9 +14,7 @@ use unslide_verdicts_statistics::format_count;
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let section = match slot {
-            PanelSlot::Group(group) => {
-                [find_fix_panel(tx, group).await?, find_common_panel(tx, group).await?]
-            }
+            PanelSlot::Group(group) => [find_fix_panel(tx, group).await?, Some(link_commonalities(group))],
             PanelSlot::Version(scope) => [Some(find_check_panel(tx, scope).await?), None],
             _ => [None, None],
         };
@@ -32,34 +30,14 @@ async fn find_fix_panel(tx: &mut TenantTx, group: &ListedGroup) -> Result<Option
     Ok(Some(describe_fix(judge_group(tx, group, today).await?)))
 }
 
-/// Shows what the devices with the bug have in common. Without sessions the section would be a hint on each page.
-async fn find_common_panel(tx: &mut TenantTx, group: &ListedGroup) -> Result<Option<PanelSection>> {
-    let found = compare_group(tx, group).await?;
-    Ok(found.hint.is_none().then(|| describe_common(&found)))
-}
-
-fn describe_common(found: &Commonalities) -> PanelSection {
-    let rows = found.values.iter().map(|value| PanelRow {
-        name: format!("{}: {}", value.fact.label(), value.value),
-        value: format!("{} of {}", format_count(value.crashed_with), format_count(value.crashed)),
-        notes: vec![format!("of all installations {:.0} %", value.share() * 100.0)],
-        observations: format_count(value.all),
-        ..PanelRow::default()
-    });
-    let table = PanelTable {
-        caption: "Values that devices with this bug have more often than all installations of the same version and days",
-        columns: ["Value", "With the bug", "Compared", "Installations"],
-        rows: rows.collect(),
+/// Links to what the devices with the bug have in common. It costs no statement: devices are compared on the page.
+fn link_commonalities(group: &ListedGroup) -> PanelSection {
+    let link = PanelLink {
+        path: commonalities_link(&group.id.to_string()),
+        text: "Models, systems and flags, beside all installations".to_owned(),
+        ..PanelLink::default()
     };
-    let is_empty = table.rows.is_empty();
-    PanelSection {
-        heading: "What they have in common",
-        hint: is_empty.then_some(
-            "Neither a model nor a system stands out beside the sessions of the same version and days.",
-        ),
-        table: Some(table).filter(|_| !is_empty),
-        ..PanelSection::default()
-    }
+    PanelSection { heading: "What do they have in common?", links: vec![link], ..PanelSection::default() }
 }
 
 fn describe_fix(found: GroupVerdict) -> PanelSection {

@@ -1,5 +1,6 @@
 //! Extension of the indexer by features.
 
+use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,9 +80,32 @@ pub struct EventTopic {
     pub read: ReadEventValue,
     /// Stable reason that is noted for a value which cannot be read.
     pub unreadable_reason: &'static str,
+    /// The app's keys in its events, if they have some.
+    pub keys: Option<EventKeys>,
     /// Stores a tenant's events in the order of their offsets, in the transaction of a batch, and returns the
     /// outcome of each. Events of a day before the given one have expired.
     pub store: StoreEvents,
+}
+
+/// The app's keys in events of a topic. Rewriters of reports change them before anything of the event is stored, as they change the
+/// member `user` of a report.
+#[derive(Clone, Copy, Debug)]
+pub struct EventKeys {
+    /// Returns the app of an event and its keys, or `None` if it has none.
+    pub list: ListEventKeys,
+    /// Returns the event with other keys, or without any.
+    pub replace: fn(TopicEvent, Option<Map<String, Value>>) -> TopicEvent,
+}
+
+/// See [`EventKeys::list`].
+pub type ListEventKeys = for<'e> fn(&'e TopicEvent) -> Option<AppKeys<'e>>;
+
+/// An app's keys with their values.
+#[derive(Clone, Copy, Debug)]
+pub struct AppKeys<'e> {
+    /// The bundle identifier.
+    pub app: &'e str,
+    pub keys: &'e Map<String, Value>,
 }
 
 /// See [`EventTopic::read`].
@@ -122,6 +146,19 @@ impl TopicEvent {
     #[must_use]
     pub fn arrival<E: GatewayEvent + Sync>(&self) -> Option<&EventArrival<E>> {
         self.arrival.downcast_ref()
+    }
+
+    /// Returns the event with a change; an event of another type stays as it is.
+    #[must_use]
+    pub fn change_event<E: GatewayEvent + Sync + Clone>(self, change: impl FnOnce(&mut E)) -> TopicEvent {
+        let arrival = match self.arrival.downcast::<EventArrival<E>>() {
+            Ok(mut arrival) => {
+                change(&mut Arc::make_mut(&mut arrival).event);
+                arrival as Arc<dyn Any + Send + Sync>
+            }
+            Err(other) => other,
+        };
+        TopicEvent { arrival, day: self.day }
     }
 
     /// Returns the day that needs tables for the event.

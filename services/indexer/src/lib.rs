@@ -22,8 +22,8 @@ mod topics;
 
 pub use config::{Config, SenderRules, Settings};
 pub use feature::{
-    EventTopic, IndexerFeature, IndexerFeatures, LoadRewriter, ReportRewriting, RewriteReports,
-    RewrittenReport, StoreEvents, TopicEvent,
+    AppKeys, EventKeys, EventTopic, IndexerFeature, IndexerFeatures, LoadRewriter, ReportRewriting,
+    RewriteReports, RewrittenReport, StoreEvents, TopicEvent,
 };
 pub use records::stored::{StoredDocument, rewrite_stored_report};
 pub use reset::{Reset, misplaced_positions, reset_positions};

@@ -14,7 +14,7 @@ use crate::failure::IndexerError;
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
-use crate::records::{self, Content, Item, Parsed, PolledRecord, Reading};
+use crate::records::{self, Item, Parsed, PolledRecord, Reading};
 use crate::rewriting::LoadedRewriters;
 use crate::topics::Positions;
 use batch::{BatchWriter, Write};
@@ -193,9 +193,9 @@ impl Pipeline {
 
     async fn read_items(&self, records: Vec<PolledRecord>) -> Result<Vec<Item>, IndexerError> {
         let Resources { host, kafka, content, signatures, read, readers, rewriters, .. } = &self.resources;
-        let rewriters = match content {
-            Content::Reports => rewriters.load_rewriters(&self.resources.store).await?,
-            _ => LoadedRewriters::default(),
+        let rewriters = match content.is_rewritten() {
+            true => rewriters.load_rewriters(&self.resources.store).await?,
+            false => LoadedRewriters::default(),
         };
         let reading = Reading {
             content: *content,

@@ -73,6 +73,11 @@ impl LoadedRewriters {
         LoadedRewriters(Arc::new([(name, rewriter)]))
     }
 
+    /// Returns true if no feature rewrites anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the document of a tenant's app after all rewriters, or `None` if none changes it.
     ///
     /// # Errors

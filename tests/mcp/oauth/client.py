@@ -94,7 +94,7 @@ async def main(url):
         callback_handler=person.come_back,
     )
     names = await use_tools(url, auth)
-    assert "read_group" in names and "resolve_group" not in names, names
+    assert "explain_group" in names and "resolve_group" not in names, names
     assert store.client.client_id.startswith("registered."), store.client
     assert store.tokens.scope == "reports:read", store.tokens.scope
     before = store.tokens

@@ -318,6 +318,8 @@ pub async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
             "/erase",
             // Without an app it leads to the list.
             "/version",
+            // Without a group nothing is compared.
+            "/commonalities",
         ]
         .iter()
         .any(|end| path.ends_with(end));

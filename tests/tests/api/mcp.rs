@@ -37,11 +37,23 @@ async fn an_assistant_finds_reads_and_changes_a_group_with_the_key_of_its_tenant
     assert!(read("list_groups", json!({"new_in": "2.5.0", "sort": "reports"})).await.contains(id));
     assert!(read("list_groups", json!({"new_in": "2.6.0"})).await.starts_with("0 entries."));
     assert!(read("list_reports", json!({"group": id, "limit": 1})).await.contains(A));
-    assert!(read("read_group", json!({"id": id})).await.starts_with("# SHOP-"));
     assert!(read("read_changes", json!({"id": id})).await.starts_with("# Changed functions"));
+    let evidence = read("explain_group", json!({"id": id})).await;
+    assert!(evidence.starts_with("# SHOP-") && evidence.len() <= 16 << 10, "{evidence}");
+    for part in [
+        &format!("[report {A}, crash.error]"),
+        "No analysis says what was wrong",
+        "The stack has no source lines",
+        "## Changed functions",
+        "Not compared: ",
+        "Nothing is compared: `Fewer than 5 devices",
+        "The owner was not looked for yet.",
+    ] {
+        assert!(evidence.contains(part), "{part}: {evidence}");
+    }
     assert!(read("read_report", json!({"id": A})).await.contains(&format!("[report {A}, crash.error]")));
     assert!(read("list_missing_symbols", json!({"app": app})).await.contains("\"debug_id\""));
-    let (text, is_error) = call_tool(&world, &other, "read_group", json!({"id": id})).await;
+    let (text, is_error) = call_tool(&world, &other, "explain_group", json!({"id": id})).await;
     assert!(is_error && text.contains("(404)"), "{text}");
     let (text, is_error) = call_tool(&world, &other, "list_groups", json!({})).await;
     assert!(!is_error && text.starts_with("0 entries."), "{text}");
@@ -67,8 +79,8 @@ async fn bad_arguments_are_named() {
     let world = World::start().await;
     let key = world.create_key("acme", &[Scope::ReportsRead]).await;
     for (name, arguments, problem) in [
-        ("read_group", json!({}), "The argument id is missing"),
-        ("read_group", json!({"id": "x/../../keys"}), "(400)"),
+        ("explain_group", json!({}), "The argument id is missing"),
+        ("explain_group", json!({"id": "x/../../keys"}), "(400)"),
         ("list_groups", json!({"limit": "a"}), "The argument limit is an integer."),
         ("list_groups", json!({"sort": "worst"}), "(400)"),
         ("search_groups", json!({"text": "a"}), "(400)"),

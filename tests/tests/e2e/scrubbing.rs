@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use time::format_description::well_known::Rfc3339;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver};
+use unslide_model::{Clock, SystemClock};
 use unslide_tests::EVENTUAL_TIMEOUT;
 use unslide_tests::app::{App, IN_BUNDLE};
 use unslide_tests::client::Client;
@@ -150,6 +152,30 @@ async fn send_reports(client: &Client, app: &App) {
     let (status, answer) = client.attempt_json("/otlp/v1/logs", &logs).await.expect("an answer");
     assert_eq!(status, 200, "{answer}");
     assert!(answer["partialSuccess"]["rejectedLogRecords"].is_null(), "{answer}");
+}
+
+/// Sends a session with flags that rules take, and returns what is stored of them.
+async fn send_flags(installation: &Installation) -> Value {
+    let now = SystemClock.now().replace_nanosecond(0).expect("a time").format(&Rfc3339).expect("a text");
+    let flags = json!({"mail": "planted.4711@example.com", "secret": DROPPED, "plan": "pro"});
+    let session = json!({"id": "s1", "installation": "i1", "app": "com.example.shop", "version": "3.1",
+        "started_at": now, "flags": flags});
+    let (status, answer) = installation.client().post("/v1/sessions", session.to_string().into_bytes()).await;
+    assert_eq!(status, 202, "{answer}");
+    let mut connection = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
+    let stored = async {
+        loop {
+            let found =
+                sqlx::query_scalar("SELECT flags FROM sessions").fetch_optional(&mut connection).await;
+            if let Some(flags) = found.expect("sessions") {
+                return flags;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let flags = tokio::time::timeout(EVENTUAL_TIMEOUT, stored).await.expect("a session");
+    connection.close().await.expect("closed");
+    flags
 }
 
 fn assert_is_scrubbed(place: &str, text: &str) {
@@ -314,6 +340,9 @@ async fn what_rules_name_is_nowhere_before_and_after_a_late_dsym() {
     send_reports(&client, &app).await;
     let all_there = |_: u16, page: &Value| page["items"].as_array().is_some_and(|all| all.len() == REPORTS);
     client.wait_for("/v1/reports", EVENTUAL_TIMEOUT, all_there).await;
+    let flags = send_flags(&installation).await;
+    assert!(flags["mail"].as_str().is_some_and(|mail| mail.starts_with("[scrubbed:email:")), "{flags}");
+    assert_eq!((&flags["plan"], &flags["secret"]), (&json!("pro"), &Value::Null), "{flags}");
     search_everything(&installation).await;
     let reports = search_answers(&client).await;
     let input = installation.topics.read_all(&installation.topic_name("crash.reports"));

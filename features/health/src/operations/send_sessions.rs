@@ -31,7 +31,7 @@ pub struct SentSessions {
     #[schema(max_items = 1000)]
     pub refused: Vec<RefusedElement>,
     /// Optional texts of the events (`user`, `version`, `os`, `device`) that were left out, because they have no or more than
-    /// 200 characters, or are no text. Everything else of these events is counted.
+    /// 200 characters, or are no text; and `flags` if some of them were left out. Everything else of these events is counted.
     #[schema(max_items = 20, example = json!(["os"]))]
     pub unread: Vec<String>,
 }
@@ -63,7 +63,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
 /// A request costs one unit for each event in it, and one for each 64 KiB of the body, as sent or unpacked,
 /// whichever is more. They count against the same `units_per_second` as reports.
 ///
-/// An odd `user`, `version`, `os` or `device` refuses nothing: it is left out, and `unread` names it.
+/// An odd `user`, `version`, `os` or `device` and odd `flags` refuse nothing: they are left out, and `unread` names them.
 /// An event that can't be read or is of another app than the key's refuses no other: `refused` lists it, and it becomes a
 /// dead letter with the same reason. If no event is accepted, the answer is the problem of the first, and nothing is kept.
 /// With `Prefer: handling=strict` one such event refuses the whole request.

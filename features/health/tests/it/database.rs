@@ -56,6 +56,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         version: "1.0".to_owned(),
         os: Some("iOS 26.1".to_owned()),
         device: Some("iPhone16,1".to_owned()),
+        flags: None,
         pid: None,
         started_at: start() - Duration::days(days),
         ended_at: None,

@@ -12,6 +12,7 @@ mod metric_kit_days;
 mod metrics;
 mod person;
 mod sampling;
+mod session_flags;
 mod sessions;
 mod statements;
 mod timeline;

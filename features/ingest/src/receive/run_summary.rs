@@ -21,6 +21,8 @@ const MAX_ID_CHARS: usize = 100;
 /// Words of `build_type` and `host_kind` for runs of developers.
 const DEVELOPMENT_BUILDS: [&str; 2] = ["debug", "simulator"];
 const TEST_HOST: &str = "xctest";
+/// The object among the app's keys that is passed on, and the field of an event that it becomes.
+const FLAGS: &str = "flags";
 
 /// A summary that can be sent on.
 #[derive(Debug)]
@@ -99,6 +101,12 @@ impl RunSummary {
         let id = self.metadata.get("process_id")?;
         let id = id.as_i64().or_else(|| id.as_str()?.parse().ok())?;
         i32::try_from(id).ok().filter(|id| *id > 0)
+    }
+
+    /// Returns the flags among the app's keys. They keep their names, as reports have them.
+    fn read_flags(&self) -> Option<Value> {
+        let flags = self.metadata.get(FLAGS)?.as_object()?;
+        Some(json!({FLAGS: flags}))
     }
 
     fn to_event(&self, run_id: &str) -> Result<Value, String> {
@@ -198,7 +206,13 @@ pub(super) fn convert_summary(bytes: &[u8], now: OffsetDateTime) -> Result<Conve
     }
     let mut event = None;
     if !summary.is_of_developer() {
-        let json = summary.to_event(&run_id)?.to_string();
+        let mut new = summary.to_event(&run_id)?;
+        let mut json = new.to_string();
+        if let Some(flags) = summary.read_flags() {
+            new[FLAGS] = flags;
+            // Flags that are too large are left out, so that the run counts.
+            json = Some(new.to_string()).filter(|json| json.len() <= MAX_EVENT_BYTES).unwrap_or(json);
+        }
         SentEvent::read_at(json.as_bytes(), now).map_err(|error| error.to_string())?;
         event = Some(json.into());
     }
@@ -325,6 +339,27 @@ mod tests {
             assert_eq!(process(json!({"process_id": odd})), None);
         }
         assert_eq!((process(json!([7])), process(Value::Null)), (None, None));
+    }
+
+    #[test]
+    fn flags_among_the_apps_keys_are_passed_on_unless_they_are_too_large() {
+        let flags = |metadata: Value| {
+            let mut run = summary();
+            run["metadata"] = metadata;
+            let event = convert(&run).unwrap().event.unwrap();
+            let read = unslide_health::store::sessions::SessionEvent::read_at(&event, NOW).unwrap();
+            read.read_flags()
+        };
+        let own = json!({"flags": {"checkout_v2": true, "cart": "b"}, "plan": "pro"});
+        let expected = [("flags.cart", "b"), ("flags.checkout_v2", "true")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(flags(own), Some(expected.into()));
+        assert_eq!(flags(json!({"flags": {}})), Some([].into()));
+        for absent in
+            [json!({"plan": "pro"}), json!({"flags": "b"}), json!({"flags": {"a": "x".repeat(9_000)}})]
+        {
+            assert_eq!(flags(absent), None);
+        }
     }
 
     #[test]

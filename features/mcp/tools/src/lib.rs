@@ -1,10 +1,11 @@
 //! Tools of the Model Context Protocol: an assistant reads groups and reports, and changes groups if it may.
 //!
-//! `tool_list` names the tools, `tool` turns a call into a request of the API, `answer` and `figures` turn its answer into text, and `server`
-//! speaks the protocol, over any transport.
+//! `tool_list` names the tools, `tool` turns a call into a request of the API, `answer` and `figures` turn its answer into text, `evidence`
+//! joins the answers about one bug, and `server` speaks the protocol, over any transport.
 
 mod answer;
 mod arguments;
+mod evidence;
 mod figures;
 mod server;
 mod tool;

@@ -33,6 +33,8 @@ pub enum ToolAnswer {
     Entry(&'static [&'static str]),
     /// Pages of a Markdown document.
     Markdown,
+    /// The evidence of a bug: a Markdown document with sections of other operations, in one answer.
+    Evidence,
     /// Figures of versions, in pages.
     Versions,
     /// Sampled stacks, one a line with its weight, the heaviest first.

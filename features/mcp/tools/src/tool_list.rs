@@ -124,12 +124,13 @@ pub const TOOLS: &[ToolSpec] = &[
         request: |values| ApiRequest::get(list_path("/v1/groups", values, &[("text", "q"), ("app", "app")])),
     },
     ToolSpec {
-        name: "read_group",
-        description: "Reads a group as Markdown with evidence: its state, statistics, and the stack of the report that represents \
-                      it.",
-        arguments: &[GROUP_ID, PAGE],
+        name: "explain_group",
+        description: "Gives the evidence of a bug in one answer: its state and statistics, the fault with its subject, the stack with \
+                      source lines, the functions that were edited before it, what its devices have in common, and its owner. A \
+                      section that is missing says why.",
+        arguments: &[GROUP_ID],
         writes: false,
-        answer: ToolAnswer::Markdown,
+        answer: ToolAnswer::Evidence,
         request: |values| {
             ApiRequest::get(format!(
                 "/v1/groups/{}?format=markdown&evidence=true",
@@ -273,8 +274,8 @@ pub const TOOLS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "compare_devices",
-        description: "Says which device models and system versions the devices with the bug of a group have more often than all \
-                      installations of the same version, with the counts.",
+        description: "Says which device models, system versions and flags the devices with the bug of a group have more often than \
+                      all installations of the same version, with the counts, and what is not compared.",
         arguments: &[GROUP_ID],
         writes: false,
         answer: ToolAnswer::Entry(&["version", "crashed", "installations", "values", "not_compared", "hint"]),

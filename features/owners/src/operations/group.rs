@@ -1,5 +1,6 @@
 //! `GET /v1/groups/{id}/owners`: the owner of a group, and what decided.
 
+use crate::panels::describe_outcome;
 use crate::store::{self, OwnerExplanation};
 use axum::Json;
 use axum::extract::State;
@@ -27,6 +28,9 @@ pub struct GroupOwners {
     /// (its report cannot be read); or `waiting` before the first look, also for an app without owners.
     #[schema(example = "owned")]
     pub outcome: &'static str,
+    /// The outcome in a sentence.
+    #[schema(max_length = 200)]
+    pub text: &'static str,
     /// The owners, as the file has them.
     #[schema(max_items = 20, example = json!(["@example/cart"]))]
     pub owners: Vec<String>,
@@ -72,6 +76,7 @@ pub async fn get_group_owners(
         Some(found) => GroupOwners {
             group,
             outcome: found.outcome.map_or(WAITING, |outcome| outcome.as_str()),
+            text: describe_outcome(found.outcome),
             owners: found.owners,
             is_due: found.is_due,
             failures: Some(found.failures).filter(|failures| *failures > 0),
@@ -82,6 +87,7 @@ pub async fn get_group_owners(
         None => GroupOwners {
             group,
             outcome: WAITING,
+            text: describe_outcome(None),
             owners: Vec::new(),
             is_due: false,
             failures: None,

@@ -46,6 +46,10 @@ async fn everything_of_a_user_is_erased_and_nothing_of_others() {
     );
     let runs = database.rows("SELECT session_id FROM sessions").await;
     assert_eq!(runs[0].get::<String, _>(0), OTHER_RUN);
+    for (user, sessions) in [("robin", 0), ("kim", 1)] {
+        let with_flag = format!("SELECT count(*) FROM sessions WHERE flags ->> 'greeting' = 'hello {user}'");
+        assert_eq!(database.number(&with_flag).await, sessions, "flags go with their session");
+    }
     assert_eq!(database.number("SELECT count(*) FROM condemned_objects").await, 1, "the capture's file");
 }
 

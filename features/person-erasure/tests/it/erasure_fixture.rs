@@ -27,7 +27,7 @@ pub async fn database() -> TestDatabase {
 /// An event of a session.
 pub fn session(id: &str, installation: &str, user: &str) -> SessionArrival {
     let json = serde_json::json!({"id": id, "installation": installation, "user": user, "app": "com.acme.shop",
-        "version": "1.0", "started_at": "2026-11-20T07:00:00Z"});
+        "version": "1.0", "started_at": "2026-11-20T07:00:00Z", "flags": {"greeting": format!("hello {user}")}});
     let event = SessionEvent::from_json(json.to_string().as_bytes()).unwrap();
     SessionArrival { event, received_at: start(), sender_key: None }
 }

@@ -14,8 +14,9 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Say what the devices that met a bug have in common
 ///
 /// Compares the devices of the newest 2,000 reports of the last 14 days with a sample of the installations that had sessions of the
-/// same version on the same days. A value is listed if it is more frequent with the bug than chance explains. Only facts that sessions
-/// carry are compared, because only they have a denominator.
+/// same version on the same days. A value is listed if it is more frequent with the bug than chance explains. Compared are models,
+/// systems, and the flags of sessions with own keys of reports, if nine of ten installations carry flags. `not_compared` names the rest
+/// with the reason.
 #[utoipa::path(get, path = "/v1/groups/{id}/commonalities", tag = "verdicts", operation_id = "get_group_commonalities",
     params(("id" = String, Path, description = "The group's id or short id.", max_length = 64)),
     responses((status = 200, description = "The values.", body = Commonalities), Failures),

@@ -1,20 +1,50 @@
 //! The devices on which a bug happened, and the installations of the app.
 
 use time::{Date, OffsetDateTime};
-use unslide_store::{GroupId, Result, TenantTx};
+use unslide_store::{GroupId, Result, TenantTx, Uuid};
 
 /// The newest reports of a group that are read.
 const REPORTS_LIMIT: i64 = 2_000;
 /// Sessions that are read of each day. Their ids have no order in time, so the first ones are a sample of the day.
 const SESSIONS_PER_DAY: i64 = 1_000;
+/// The most values that a flag is compared with. One with more tells installations apart, as an id does.
+pub const VALUES_OF_FLAG_LIMIT: i64 = 50;
+/// Counts that one statement returns. Models and systems come first, and then those of the most frequent flags.
+const COUNTS_LIMIT: i64 = 20_000;
 
-/// A device or an installation as a report or a session names it, with the values that may be common to many.
+/// A device that met a bug, as its newest report names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComparedDevice {
+pub struct CrashedDevice {
     pub version: String,
     pub day: Date,
     pub model: Option<String>,
     pub system: Option<String>,
+    pub received_at: OffsetDateTime,
+    pub report_id: Uuid,
+    pub variant: i32,
+}
+
+/// How many installations or devices have a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueCount {
+    /// The name of the flag; empty for facts of the device.
+    pub name: String,
+    pub value: String,
+    pub count: i64,
+    /// Different values of the flag.
+    pub values: i64,
+}
+
+/// Counts of a sample of installations with sessions of a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstallationCounts {
+    pub all: i64,
+    /// Those with a session that carries flags.
+    pub carrying_flags: i64,
+    pub models: Vec<ValueCount>,
+    pub systems: Vec<ValueCount>,
+    /// The values of flags, those of the most frequent flags first. A flag with too many has some of them only.
+    pub flags: Vec<ValueCount>,
 }
 
 /// Lists the devices of the newest reports of a group and of those merged into it, each once, from a time on. A report without a
@@ -23,17 +53,18 @@ pub async fn list_crashed_devices(
     tx: &mut TenantTx,
     group: GroupId,
     from: OffsetDateTime,
-) -> Result<Vec<ComparedDevice>> {
+) -> Result<Vec<CrashedDevice>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
-        ComparedDevice,
+        CrashedDevice,
         r#"SELECT DISTINCT ON (coalesce(n.device, uuid_send(n.report_id))) n.version AS "version!",
                   (n.received_at AT TIME ZONE 'UTC')::date AS "day!", n.model,
-                  nullif(concat_ws(' ', n.os_name, n.os_version), '') AS system
+                  nullif(concat_ws(' ', n.os_name, n.os_version), '') AS system,
+                  n.received_at AS "received_at!", n.report_id AS "report_id!", n.variant AS "variant!"
            FROM (SELECT r.* FROM (SELECT $2::uuid AS id
                                   UNION ALL SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = $2) g
                  CROSS JOIN LATERAL (
-                     SELECT report_id, device, version, received_at, model, os_name, os_version FROM reports
+                     SELECT report_id, variant, device, version, received_at, model, os_name, os_version FROM reports
                      WHERE tenant = $1 AND group_id = g.id AND received_at >= $3 AND same_crash_as IS NULL
                      ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) r
                  ORDER BY r.received_at DESC LIMIT $4) n
@@ -47,29 +78,91 @@ pub async fn list_crashed_devices(
     .await?)
 }
 
-/// Lists installations with sessions of a version on these days, each once: a sample of each day.
-pub async fn sample_installations(
+/// Counts the own keys of these devices with their values, the most frequent keys first.
+pub async fn count_report_keys(tx: &mut TenantTx, devices: &[CrashedDevice]) -> Result<Vec<ValueCount>> {
+    let times: Vec<OffsetDateTime> = devices.iter().map(|device| device.received_at).collect();
+    let reports: Vec<Uuid> = devices.iter().map(|device| device.report_id).collect();
+    let variants: Vec<i32> = devices.iter().map(|device| device.variant).collect();
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        ValueCount,
+        r#"WITH pairs AS (
+               SELECT k.key AS name, k.value, count(*) AS count
+               FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS d (received_at, report_id, variant)
+               CROSS JOIN LATERAL (SELECT context -> 'keys' AS keys FROM reports
+                                   WHERE tenant = $1 AND received_at = d.received_at AND report_id = d.report_id
+                                     AND variant = d.variant LIMIT 1) r
+               CROSS JOIN LATERAL jsonb_each_text(r.keys) k
+               GROUP BY k.key, k.value),
+           placed AS (
+               SELECT *, row_number() OVER (PARTITION BY name ORDER BY count DESC, value COLLATE "C") AS place,
+                      count(*) OVER (PARTITION BY name) AS values, sum(count) OVER (PARTITION BY name) AS total
+               FROM pairs)
+           SELECT name AS "name!", value AS "value!", count AS "count!", values AS "values!"
+           FROM placed WHERE place <= $5 ORDER BY total DESC, name COLLATE "C", place LIMIT $6"#,
+        tenant,
+        &times,
+        &reports,
+        &variants,
+        VALUES_OF_FLAG_LIMIT + 1,
+        COUNTS_LIMIT
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Counts the values that installations with sessions of a version on these days have, each installation once: of a sample of each
+/// day.
+pub async fn count_installations(
     tx: &mut TenantTx,
     app: &str,
     version: &str,
     days: &[Date],
-) -> Result<Vec<ComparedDevice>> {
+) -> Result<InstallationCounts> {
     let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        ComparedDevice,
-        r#"SELECT DISTINCT ON (s.installation) s.version AS "version!", s.day AS "day!", s.device AS model, s.os AS system
-           FROM unnest($3::date[]) AS d (day)
-           CROSS JOIN LATERAL (SELECT installation, version, day, device, os FROM sessions
-                               WHERE tenant = $1 AND app = $2 AND day = d.day
-                               ORDER BY session_id LIMIT $5) s
-           WHERE s.version = $4 AND s.installation IS NOT NULL
-           ORDER BY s.installation, s.day DESC"#,
+    let rows = sqlx::query!(
+        r#"WITH sample AS MATERIALIZED (
+               SELECT DISTINCT ON (s.installation) s.device AS model, s.os AS system, s.flags
+               FROM unnest($3::date[]) AS d (day)
+               CROSS JOIN LATERAL (SELECT installation, version, day, device, os, flags FROM sessions
+                                   WHERE tenant = $1 AND app = $2 AND day = d.day
+                                   ORDER BY session_id LIMIT $5) s
+               WHERE s.version = $4 AND s.installation IS NOT NULL
+               ORDER BY s.installation, s.day DESC),
+           facts AS (
+               SELECT 'all' AS kind, '' AS name, '' AS value, count(*) AS count FROM sample
+               UNION ALL SELECT 'carrying', '', '', count(flags) FROM sample
+               UNION ALL SELECT 'model', '', model, count(*) FROM sample WHERE model IS NOT NULL GROUP BY model
+               UNION ALL SELECT 'system', '', system, count(*) FROM sample WHERE system IS NOT NULL GROUP BY system
+               UNION ALL SELECT 'flag', k.key, k.value, count(*)
+               FROM sample CROSS JOIN LATERAL jsonb_each_text(sample.flags) k GROUP BY k.key, k.value),
+           placed AS (
+               SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY count DESC, value COLLATE "C") AS place,
+                      count(*) OVER (PARTITION BY kind, name) AS values, sum(count) OVER (PARTITION BY kind, name) AS total
+               FROM facts)
+           SELECT kind AS "kind!", name AS "name!", value AS "value!", count AS "count!", values AS "values!"
+           FROM placed WHERE kind <> 'flag' OR place <= $6
+           ORDER BY kind = 'flag', total DESC, kind, name COLLATE "C", place LIMIT $7"#,
         tenant,
         app,
         days,
         version,
-        SESSIONS_PER_DAY
+        SESSIONS_PER_DAY,
+        VALUES_OF_FLAG_LIMIT + 1,
+        COUNTS_LIMIT
     )
     .fetch_all(connection)
-    .await?)
+    .await?;
+    let mut counts = InstallationCounts::default();
+    for row in rows {
+        let found = ValueCount { name: row.name, value: row.value, count: row.count, values: row.values };
+        match row.kind.as_str() {
+            "all" => counts.all = found.count,
+            "carrying" => counts.carrying_flags = found.count,
+            "model" => counts.models.push(found),
+            "system" => counts.systems.push(found),
+            _ => counts.flags.push(found),
+        }
+    }
+    Ok(counts)
 }

@@ -1,6 +1,6 @@
 //! An api with sessions and reports of versions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ops::Deref;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, OffsetDateTime};
@@ -77,11 +77,23 @@ impl CountedWorld {
 
     /// Stores a session of as many installations, on machines that they name.
     pub async fn store_installations(&self, version: &str, days: i64, machine: Machine, count: u32) {
+        self.store_flagged(version, days, (machine, &Value::Null), count).await;
+    }
+
+    /// Stores a session with these flags of as many installations.
+    pub async fn store_flagged(
+        &self,
+        version: &str,
+        days: i64,
+        (machine, flags): (Machine, &Value),
+        count: u32,
+    ) {
         let build = |n: u32| SessionEvent {
-            installation: Some(format!("{machine:?} {n}")),
+            installation: Some(format!("{machine:?} {flags} {n}")),
             os: Some(format!("iOS {}", machine.system)),
             device: Some(machine.model.to_owned()),
-            ..build_session(format!("{version} {days} {machine:?} {n}"), version, self.before(days))
+            flags: flags.as_object().cloned(),
+            ..build_session(format!("{version} {days} {machine:?} {flags} {n}"), version, self.before(days))
         };
         self.store_events((0..count).map(build).collect()).await;
     }
@@ -101,6 +113,17 @@ impl CountedWorld {
 
     /// Stores a report of a bug on each of as many devices, and returns its group.
     pub async fn store_crashes(&self, version: &str, days: i64, machine: Machine, devices: u16) -> GroupId {
+        self.store_keyed(version, days, (machine, &json!({})), devices).await
+    }
+
+    /// Does the same, with these own keys of the app.
+    pub async fn store_keyed(
+        &self,
+        version: &str,
+        days: i64,
+        (machine, keys): (Machine, &Value),
+        devices: u16,
+    ) -> GroupId {
         let received_at = self.before(days);
         let build = |n: u16| {
             let [high, low] = n.to_be_bytes();
@@ -115,6 +138,7 @@ impl CountedWorld {
             report.facts.grouping = Some(grouping(7, false));
             report.facts.device = Some(bytes);
             report.facts.model = Some(machine.model.to_owned());
+            report.facts.context = json!({"keys": keys});
             report.facts.os_name = Some("iOS".to_owned());
             report.facts.os_version = Some(machine.system.to_owned());
             version.clone_into(&mut report.facts.version);
@@ -189,6 +213,7 @@ fn build_session(id: String, version: &str, started_at: OffsetDateTime) -> Sessi
         version: version.to_owned(),
         os: None,
         device: None,
+        flags: None,
         pid: None,
         started_at,
         ended_at: None,

@@ -1,7 +1,10 @@
 //! Reads the records that gateways write to the topics of features.
 
+use super::Reading;
 use super::enriched::{Unreadable, read_sender_key};
-use crate::feature::{EventTopic, TopicEvent};
+use crate::feature::{AppKeys, EventTopic, TopicEvent};
+use crate::rewriting::LoadedRewriters;
+use serde_json::{Map, Value, json};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{TenantId, timestamp};
 use unslide_proto::{headers, refused};
@@ -21,22 +24,49 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
     Unreadable { reason, detail: detail.into() }
 }
 
-/// Reads an event that a gateway may have sent. Its sender is checked by the same rules as for reports. `now`
-/// replaces a time that the topic does not have.
+/// Reads an event that a gateway may have sent. Its sender is checked by the same rules as for reports. The time of
+/// reading replaces a time that the topic does not have.
 pub fn read_event(
     record: &Record,
-    signatures: &Signatures,
-    now: OffsetDateTime,
+    reading: &Reading,
     topic: &'static EventTopic,
 ) -> Result<ReadEvent, Unreadable> {
-    let tenant = verify_owner(record, signatures, now)?;
+    let now = reading.now;
+    let tenant = verify_owner(record, &reading.signatures, now)?;
     if let Some(refusal) = read_refusal(record, topic) {
         return Err(refusal);
     }
     let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
     let event = (topic.read)(value, received_at(record, now), read_sender_key(record))
         .map_err(|error| unreadable(topic.unreadable_reason, error.to_string()))?;
+    let event = rewrite_keys(event, &tenant, topic, &reading.rewriters);
     Ok(ReadEvent { tenant, topic, event })
+}
+
+/// Lets rewriters of reports change the app's keys in an event. Keys that cannot be rewritten are left out: the event counts all the
+/// same.
+fn rewrite_keys(
+    event: TopicEvent,
+    tenant: &TenantId,
+    topic: &EventTopic,
+    rewriters: &LoadedRewriters,
+) -> TopicEvent {
+    let Some(keys) = topic.keys.filter(|_| !rewriters.is_empty()) else { return event };
+    let Some(AppKeys { app, keys: found }) = (keys.list)(&event) else { return event };
+    let document = json!({"user": found}).to_string();
+    match rewriters.rewrite_document(tenant, app, document.as_bytes()) {
+        Ok(None) => event,
+        Ok(Some(rewritten)) => (keys.replace)(event, read_user(&rewritten.bytes)),
+        Err(_) => (keys.replace)(event, None),
+    }
+}
+
+fn read_user(document: &[u8]) -> Option<Map<String, Value>> {
+    let mut document: Map<String, Value> = serde_json::from_slice(document).ok()?;
+    match document.remove("user")? {
+        Value::Object(user) => Some(user),
+        _ => None,
+    }
 }
 
 /// Returns why the api refused an event, if it did for a known reason. Reasons are labels of metrics.
@@ -85,16 +115,20 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::feature::{EventKeys, RewriteReports, RewrittenReport};
+    use crate::records::enriched::tests::reading;
+    use std::sync::Arc;
     use unslide_model::Secret;
     use unslide_proto::event::{EventError, GatewayEvent};
     use unslide_signatures::{Signer, SigningKey};
     use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
 
     /// An event as a feature has it.
-    #[derive(serde::Deserialize)]
+    #[derive(Clone, serde::Deserialize)]
     struct Launch {
         id: String,
         app: String,
+        keys: Option<Map<String, Value>>,
         #[serde(with = "time::serde::rfc3339")]
         measured_at: OffsetDateTime,
     }
@@ -125,11 +159,60 @@ pub mod tests {
         name: |topics| &topics.metrics,
         read: TopicEvent::read::<Launch>,
         unreadable_reason: "bad_payload",
+        keys: Some(EventKeys {
+            list: |event| {
+                let event = &event.arrival::<Launch>()?.event;
+                Some(AppKeys { app: &event.app, keys: event.keys.as_ref()? })
+            },
+            replace: |event, keys| event.change_event(|event: &mut Launch| event.keys = keys),
+        }),
         store: |_, _, _| Box::pin(async { Ok(Vec::new()) }),
     };
 
-    fn read_payload(record: &Record, signatures: &Signatures) -> Result<ReadEvent, Unreadable> {
-        read_event(record, signatures, now(), &PAYLOADS)
+    fn read_payload(record: &Record, signatures: &Arc<Signatures>) -> Result<ReadEvent, Unreadable> {
+        let reading = Reading { signatures: Arc::clone(signatures), now: now(), ..reading() };
+        read_event(record, &reading, &PAYLOADS)
+    }
+
+    /// Replaces the word `red`, and fails for `black`.
+    struct Paint;
+
+    impl RewriteReports for Paint {
+        fn rewrite_report(
+            &self,
+            tenant: &TenantId,
+            app: &str,
+            document: &[u8],
+        ) -> Result<Option<RewrittenReport>, String> {
+            assert_eq!((tenant.as_str(), app), ("acme", "com.acme.shop"));
+            let text = String::from_utf8_lossy(document);
+            if text.contains("black") {
+                return Err("no".to_owned());
+            }
+            let document = text.replace("red", "green").into_bytes();
+            Ok(text.contains("red").then_some(RewrittenReport { document, changes: [].into() }))
+        }
+    }
+
+    #[test]
+    fn rewriters_of_reports_change_the_keys_of_an_event_and_nothing_else() {
+        let rewriters = LoadedRewriters::single("paint", Arc::new(Paint));
+        let reading = Reading { rewriters, now: now(), ..reading() };
+        let keys_of = |keys: &str| {
+            let value = EVENT.replace(r#""m1""#, &format!(r#""red","keys":{keys}"#));
+            let read = read_event(&record(&value, of_acme()), &reading, &PAYLOADS).unwrap();
+            let event = &read.event.arrival::<Launch>().unwrap().event;
+            assert_eq!(event.id, "red");
+            event.keys.clone().map(|keys| Value::Object(keys).to_string())
+        };
+        for (sent, stored) in [
+            (r#"{"theme":"red"}"#, Some(r#"{"theme":"green"}"#)),
+            (r#"{"theme":"blue"}"#, Some(r#"{"theme":"blue"}"#)),
+            (r#"{"theme":"black"}"#, None),
+            ("null", None),
+        ] {
+            assert_eq!(keys_of(sent).as_deref(), stored, "{sent}");
+        }
     }
 
     fn now() -> OffsetDateTime {
@@ -152,7 +235,7 @@ pub mod tests {
 
     #[test]
     fn an_event_is_read_with_its_tenant_and_the_brokers_time() {
-        let signatures = Signatures::new(&SignatureSettings::default());
+        let signatures = Arc::new(Signatures::new(&SignatureSettings::default()));
         let read = read_payload(&record(EVENT, of_acme()), &signatures).unwrap();
         let arrival = read.event.arrival::<Launch>().unwrap();
         assert_eq!((read.tenant.as_str(), arrival.event.id.as_str()), ("acme", "m1"));
@@ -161,7 +244,7 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_stored_says_why() {
-        let signatures = Signatures::new(&SignatureSettings::default());
+        let signatures = Arc::new(Signatures::new(&SignatureSettings::default()));
         let why = |value: &str, headers: Headers| {
             read_payload(&record(value, headers), &signatures).unwrap_err().reason
         };
@@ -184,7 +267,8 @@ pub mod tests {
             public_key: key.verifying_key().to_string(),
             tenants: vec!["acme".into()],
         };
-        let signatures = Signatures::new(&SignatureSettings { required: true, keys: vec![edge] });
+        let signatures = SignatureSettings { required: true, keys: vec![edge] };
+        let signatures = Arc::new(Signatures::new(&signatures));
         let signer = Signer::new("edge", key);
         let signed = |slug: &str, at: i64| {
             let tenant = TenantId::new(slug).unwrap();

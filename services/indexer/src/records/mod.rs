@@ -44,6 +44,15 @@ impl Content {
     pub fn is_of_gateways(self) -> bool {
         matches!(self, Content::Events(_))
     }
+
+    /// Returns true if rewriters of reports may change what is stored of a record.
+    pub fn is_rewritten(self) -> bool {
+        match self {
+            Content::Reports => true,
+            Content::Events(topic) => topic.keys.is_some(),
+            Content::Ledger | Content::DeadLetters => false,
+        }
+    }
 }
 
 /// A record to read, or to defer.
@@ -241,7 +250,7 @@ pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {
         Content::Reports => enriched::read_report(record, reading)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
         Content::Ledger => ledger::read_entry(record).unwrap_or_else(Parsed::Unreadable),
-        Content::Events(topic) => event::read_event(record, &reading.signatures, reading.now, topic)
+        Content::Events(topic) => event::read_event(record, reading, topic)
             .map_or_else(Parsed::Unreadable, |read| Parsed::Event(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read_dead_letter(record, reading.now)),

@@ -1,8 +1,9 @@
 //! One session event, as apps and gateways send it.
 
+use super::flags::{SessionFlags, has_unread_flags, read_flags};
 use super::termination::TerminationEvidence;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 use time::{Duration, OffsetDateTime};
 use unslide_model::ended::{EndReason, EndedRun};
@@ -25,6 +26,9 @@ const OPTIONAL_TEXTS: [(&str, RangeInclusive<usize>); 4] = [
     ("os", 1..=TEXT_CHARS),
     ("device", 1..=TEXT_CHARS),
 ];
+
+/// The field with the app's own keys, which are left out as a whole if they are no object.
+const FLAGS: &str = "flags";
 
 /// Returns true if a later event may know better.
 pub(super) fn is_vague(reason: EndReason) -> bool {
@@ -52,6 +56,8 @@ pub struct SessionEvent {
     pub version: String,
     pub os: Option<String>,
     pub device: Option<String>,
+    /// The flags and own keys of the app, by their names. A session that has none says so with an empty object.
+    pub flags: Option<Map<String, Value>>,
     /// The id of the process, which tells apart the sessions that a memory exception may be about.
     pub pid: Option<i32>,
     /// The share of the sessions that is sent, 0.001 to 1: each counts as 1 divided by this share, rounded.
@@ -73,7 +79,7 @@ pub struct SessionEvent {
     /// Instead of `end_reason`: the evidence that the app found at its next start. The service then says how
     /// the session ended.
     pub termination: Option<TerminationEvidence>,
-    /// Optional texts that were left out, because they are odd.
+    /// Optional texts and flags that were left out, because they are odd.
     #[serde(skip)]
     pub unread: Vec<String>,
 }
@@ -116,16 +122,24 @@ fn read_without_odd_texts(text: &[u8]) -> Option<Result<SessionEvent, EventError
             unread.push(field.to_owned());
         }
     }
+    if fields.get(FLAGS).is_some_and(|flags| !flags.is_object() && !flags.is_null()) {
+        fields.remove(FLAGS);
+        unread.push(FLAGS.to_owned());
+    }
     let is_changed = fields.len() < before;
     is_changed.then(|| {
-        let event = json::from_value::<SessionEvent>(event)?.checked()?;
-        Ok(SessionEvent { unread, ..event })
+        let mut event = json::from_value::<SessionEvent>(event)?.checked()?;
+        event.unread.extend(unread);
+        Ok(event)
     })
 }
 
 impl SessionEvent {
-    fn checked(self) -> Result<SessionEvent, EventError> {
+    fn checked(mut self) -> Result<SessionEvent, EventError> {
         self.check()?;
+        if self.flags.as_ref().is_some_and(has_unread_flags) {
+            self.unread.push(FLAGS.to_owned());
+        }
         Ok(self)
     }
 
@@ -179,6 +193,12 @@ impl SessionEvent {
         } else {
             Ok(())
         }
+    }
+
+    /// Returns the flags that are kept. Sessions that were counted before have none.
+    #[must_use]
+    pub fn read_flags(&self) -> Option<SessionFlags> {
+        self.flags.as_ref().filter(|_| self.installation.is_some()).map(read_flags)
     }
 
     /// Returns the weight of the session, in thousandths.
@@ -259,6 +279,25 @@ mod tests {
         // What a session is counted by is not optional.
         let worse = event(r#""id":"s1""#, r#""id":"","os":"""#).unwrap_err().to_string();
         assert_eq!(worse, "`id` must have 1 to 100 characters");
+    }
+
+    #[test]
+    fn odd_flags_are_left_out_and_the_session_is_counted() {
+        let read = |flags: &str| {
+            let json = GOOD.replace(r#""other""#, &format!(r#""flags":{flags},"other""#));
+            SessionEvent::from_json(json.as_bytes()).unwrap()
+        };
+        let good = read(r#"{"checkout_v2":true}"#);
+        assert_eq!((good.flags.map(|flags| flags.len()), good.unread.len()), (Some(1), 0));
+        for (odd, kept) in [(r#"{"a":[1],"b":"c"}"#, Some(2)), ("[]", None), ("true", None), (r#""a""#, None)]
+        {
+            let event = read(odd);
+            assert_eq!((event.flags.map(|flags| flags.len()), event.unread), (kept, vec![FLAGS.to_owned()]));
+        }
+        assert_eq!((read("null").flags, read("null").unread.len()), (None, 0));
+        assert_eq!(read("{}").flags, Some(Map::new()), "an app without flags says so");
+        let both = read(r#"5,"os":7"#);
+        assert_eq!(both.unread, ["os", "flags"]);
     }
 
     #[test]

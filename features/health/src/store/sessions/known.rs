@@ -2,6 +2,7 @@
 
 use super::days::{CountedSession, SessionDeltas};
 use super::end::SessionEnd;
+use super::flags::SessionFlags;
 use super::{SessionKey, Told};
 use crate::store::hours::counted_hour;
 use crate::store::memory_exceptions::MemoryExceptionId;
@@ -35,7 +36,8 @@ pub(super) async fn complete_known(
             continue;
         }
         outcomes[told.completing] = EventOutcome::Completed;
-        changed.push(known.change_end(end, now, deltas));
+        let (key, end) = known.change_end(end, now, deltas);
+        changed.push(ChangedSession { key, end, flags: told.flags.as_ref() });
     }
     write_ends(tx, &changed).await
 }
@@ -51,9 +53,18 @@ pub(in crate::store) async fn set_memory_exceptions(
     for known in lock_sessions(tx, &exceptions.keys().collect::<Vec<_>>()).await? {
         let Some(memory_exception) = exceptions.get(&known.key).copied() else { continue };
         let end = SessionEnd { memory_exception, ..known.end.clone() };
-        changed.push(known.change_end(end, now, deltas));
+        let (key, end) = known.change_end(end, now, deltas);
+        changed.push(ChangedSession { key, end, flags: None });
     }
     write_ends(tx, &changed).await
+}
+
+/// A session with another end.
+struct ChangedSession<'e> {
+    key: SessionKey,
+    end: SessionEnd,
+    /// The flags of the event with the end. They count if no earlier event had some.
+    flags: Option<&'e SessionFlags>,
 }
 
 /// A session that is stored, and locked.
@@ -127,11 +138,11 @@ async fn lock_sessions(tx: &mut TenantTx, keys: &[&SessionKey]) -> Result<Vec<Kn
     Ok(known.collect())
 }
 
-async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> Result<()> {
+async fn write_ends(tx: &mut TenantTx, changed: &[ChangedSession<'_>]) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    let rows = changed.iter().map(|((app, id, day), end)| {
+    let rows = changed.iter().map(|ChangedSession { key: (app, id, day), end, flags }| {
         json!({
             "app": app,
             "session_id": id,
@@ -142,12 +153,14 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
             "judgement": end.judgement,
             "memory_limit": end.memory_limit,
             "memory_exception": end.memory_exception,
+            "flags": flags,
         })
     });
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground,
-                judgement = n.judgement, memory_limit = n.memory_limit, memory_exception = n.memory_exception
+                judgement = n.judgement, memory_limit = n.memory_limit, memory_exception = n.memory_exception,
+                flags = coalesce(s.flags, n.flags)
          FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
          WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
         tenant,

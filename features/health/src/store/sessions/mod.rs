@@ -4,6 +4,7 @@
 mod days;
 mod end;
 mod event;
+mod flags;
 mod hours;
 mod known;
 mod learned_limits;
@@ -12,6 +13,7 @@ mod termination;
 
 pub use days::{read_sketch, sketch_hash};
 pub use event::{MAX_EVENT_BYTES, SessionEvent};
+pub use flags::SessionFlags;
 pub use person::find_sessions;
 pub use termination::TerminationEvidence;
 pub use unslide_model::ended::EndReason;
@@ -51,6 +53,8 @@ struct Told<'a> {
     /// Which one had the last facts of the end.
     completing: usize,
     end: SessionEnd,
+    /// The flags of the first event that has some.
+    flags: Option<SessionFlags>,
     /// The session's weight; `None` if it is not kept, unless it was before.
     weight: Option<i32>,
     /// True if it also represents sessions that were not sent or not kept.
@@ -90,11 +94,20 @@ pub async fn store(
                     known.completing = place;
                 }
                 known.end = completed;
+                known.flags = known.flags.take().or_else(|| event.read_flags());
             }
             None => {
                 let key = (event.app.clone(), event.id.clone(), day);
-                let new =
-                    Told { first: arrival, place, completing: place, end, weight: None, is_sampled: false };
+                let flags = event.read_flags();
+                let new = Told {
+                    first: arrival,
+                    place,
+                    completing: place,
+                    end,
+                    flags,
+                    weight: None,
+                    is_sampled: false,
+                };
                 told.insert(key, new);
             }
         }
@@ -259,6 +272,7 @@ fn new_row(key: &SessionKey, told: &Told<'_>, weight: i32) -> Value {
         "judgement": end.judgement,
         "memory_limit": end.memory_limit,
         "sender_key": told.first.sender_key.map(|key| key.to_string()),
+        "flags": told.flags,
     })
 }
 
@@ -268,10 +282,10 @@ async fn insert(tx: &mut TenantTx, rows: Value) -> Result<Vec<SessionKey>> {
     let rows = sqlx::query!(
         r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device, started_at,
                                  ended_at, end_reason, foreground, received_at, counted, counted_crashed, weight,
-                                 judgement, memory_limit, sender_key, pid)
+                                 judgement, memory_limit, sender_key, pid, flags)
            SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device, n.started_at,
                   n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted, n.counted_crashed, n.weight,
-                  n.judgement, n.memory_limit, n.sender_key, n.pid
+                  n.judgement, n.memory_limit, n.sender_key, n.pid, n.flags
            FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
            ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
            ON CONFLICT (tenant, app, session_id, day) DO NOTHING
