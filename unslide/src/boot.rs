@@ -1,6 +1,5 @@
 //! The one boot path: runtime, logs, host.
 
-use crate::features::FEATURES;
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use unslide_cli::{BoxError, CommandError};
 use unslide_model::SystemClock;
 use unslide_runtime::traces::TraceSettings;
 use unslide_runtime::{ConfigProblem, CpuPool, Host, Shutdown, admin, telemetry};
-use unslide_store::{Store, StoreError};
+use unslide_store::{Store, StoreError, StoreHook};
 
 /// The sections that concern the process and not one service.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -96,14 +95,16 @@ impl Process {
     }
 }
 
-/// Connects to the database with the declarations of all features, for a command of an operator.
+/// Connects to the database with the hooks of all features, as they are configured, for a command of an operator.
 ///
 /// # Errors
 /// Returns an error with the address that did not answer, or with the reason why the database cannot be used.
-pub async fn connect_database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
+pub async fn connect_database(
+    settings: &unslide_store::Settings,
+    hooks: &[StoreHook],
+) -> Result<Store, BoxError> {
     let store = Store::connect(settings, Arc::new(SystemClock)).await;
-    let hooks: Vec<_> = FEATURES.iter().map(|feature| feature.hook).collect();
-    Ok(store.map_err(|error| database_failed(settings, error))?.with_hooks(&hooks))
+    Ok(store.map_err(|error| database_failed(settings, error))?.with_hooks(hooks))
 }
 
 /// Creates the error for a failure of the database, with its address.

@@ -20,6 +20,7 @@ use crate::signal::{
     MemoryNodes, MemoryReferenceKind, MemoryReferences, MemoryRegion, MemoryRootKind, MemoryRoots,
     MemoryZone, StackImage, StackNode, StackSet,
 };
+use crate::stored::StoredEvent;
 use crate::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState, UsedSymbol, UsedSymbols};
 use crate::{Message, keys, lanes, topics};
 use std::fmt::Write;
@@ -29,6 +30,7 @@ const PINNED: &str = include_str!("contracts.txt");
 const SYMBOL: &str = include_str!("../../../proto/unslide/symbol/v1/symbol.proto");
 const REPORT_PROTO: &str = include_str!("../../../proto/unslide/report/v1/report.proto");
 const SIGNAL: &str = include_str!("../../../proto/unslide/signal/v1/signal.proto");
+const STORED_PROTO: &str = include_str!("../../../proto/unslide/stored/v1/stored.proto");
 const HEADERS_SOURCE: &str = include_str!("headers.rs");
 
 fn format_hex(bytes: &[u8]) -> String {
@@ -112,6 +114,45 @@ fn memory_graph() -> MemoryGraph {
             addresses: vec![0x1_6000_0000],
         }],
         end: Some(MemoryGraphEnd { nodes: 2, references: 2, roots: 1 }),
+    }
+}
+
+/// Returns an event of a stored report with every field set.
+fn stored_event() -> StoredEvent {
+    StoredEvent {
+        tenant: "acme".to_owned(),
+        report_id: "02020202-0202-0202-0202-020202020202".to_owned(),
+        variant: 1,
+        revision: 3,
+        version: 70_001,
+        deleted: true,
+        app: "com.acme.shop".to_owned(),
+        app_version: "2.1".to_owned(),
+        app_build: "210".to_owned(),
+        kind: "mach".to_owned(),
+        fatal: true,
+        status: "complete".to_owned(),
+        exception: "EXC_BAD_ACCESS".to_owned(),
+        signal: "SIGSEGV".to_owned(),
+        fault: "trap".to_owned(),
+        group_id: "03030303-0303-0303-0303-030303030303".to_owned(),
+        received_at_micros: 1_764_000_000_000_006,
+        occurred_at_micros: 1_764_000_000_000_007,
+        stored_at_micros: 1_764_000_000_000_008,
+        os_name: "iOS".to_owned(),
+        os_version: "27.0".to_owned(),
+        os_build: "24A300".to_owned(),
+        model: "iPhone17,1".to_owned(),
+        cpu_arch: "arm64".to_owned(),
+        teller: "handler".to_owned(),
+        weight: 10,
+        same_crash_as: "04040404-0404-0404-0404-040404040404".to_owned(),
+        frames: 300,
+        frames_symbolicated: 200,
+        frames_missing: 20,
+        own_frames: 130,
+        own_frames_symbolicated: 129,
+        symbols_missing: true,
     }
 }
 
@@ -213,6 +254,7 @@ fn list_messages() -> Vec<String> {
         ),
         format_message(REPORT_PROTO, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
         format_message(SIGNAL, "StackSet", &stacks),
+        format_message(STORED_PROTO, "StoredEvent", &stored_event()),
         format_message(SIGNAL, "MemoryGraph", &memory_graph()),
     ]
 }

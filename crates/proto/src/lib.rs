@@ -31,6 +31,12 @@ pub mod report {
     include!(concat!(env!("OUT_DIR"), "/unslide.report.v1.rs"));
 }
 
+/// Events about stored reports (`unslide.stored.v1`).
+pub mod stored {
+    #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]
+    include!(concat!(env!("OUT_DIR"), "/unslide.stored.v1.rs"));
+}
+
 /// Messages about what apps tell beside crashes (`unslide.signal.v1`).
 pub mod signal {
     #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]

@@ -12,6 +12,8 @@ pub const SESSIONS: &str = "crash.sessions";
 pub const METRICS: &str = "crash.metrics";
 /// Alerts for consumers on Kafka.
 pub const ALERTS: &str = "crash.alerts";
+/// An event for each stored revision of a report.
+pub const STORED: &str = "crash.stored";
 /// Records that wait one second for symbols that will arrive soon.
 pub const RETRY_1S: &str = "unslide.retry.1s";
 /// Records that wait ten seconds for another attempt.
@@ -51,6 +53,8 @@ pub struct TopicNames {
     pub metrics: String,
     /// See [`ALERTS`].
     pub alerts: String,
+    /// See [`STORED`].
+    pub stored: String,
     /// See [`RETRY_1S`].
     pub retry_1s: String,
     /// See [`RETRY_10S`].
@@ -88,6 +92,7 @@ impl TopicNames {
             sessions: name(SESSIONS),
             metrics: name(METRICS),
             alerts: name(ALERTS),
+            stored: name(STORED),
             retry_1s: name(RETRY_1S),
             retry_10s: name(RETRY_10S),
             retry_1m: name(RETRY_1M),
@@ -137,13 +142,14 @@ impl TopicNames {
 
     /// Returns every name, in the order of the fields, without the topics of single tenants.
     #[must_use]
-    pub fn all(&self) -> [&str; 17] {
+    pub fn all(&self) -> [&str; 18] {
         [
             &self.input,
             &self.output,
             &self.sessions,
             &self.metrics,
             &self.alerts,
+            &self.stored,
             &self.retry_1s,
             &self.retry_10s,
             &self.retry_1m,

@@ -25,8 +25,12 @@ pub enum StoreEvent<'t> {
     GroupsMerged(&'t mut TenantTx, &'t [GroupId]),
     /// A transaction has stored these reports, or opened these groups, and does nothing after it.
     ReportsStored(&'t mut TenantTx, &'t StoredReports),
+    /// These reports are in another group or counted for another report. Their revisions are the same, and their rows are locked.
+    ReportsMoved(&'t mut TenantTx, &'t [ReportPlace]),
     /// This report is deleted. The transaction does nothing after it.
-    ReportDeleted(&'t mut TenantTx, ReportId, u32),
+    ReportDeleted(&'t mut TenantTx, &'t DeletedReport),
+    /// The tenant is deleted: a job erases its rows. The transaction may add rows, which others of the tenant may not any more.
+    TenantDeleted(&'t mut TenantTx),
     /// Symbols of a tenant answer for a debug id. Their generation is that of the slot. The transaction does nothing after it.
     SymbolsPublished(&'t mut OwnerTx, &'t PublishedSymbols),
     /// A tenant's symbols of a debug id are deleted.
@@ -59,6 +63,8 @@ impl StoreEvent<'_> {
             | StoreEvent::GroupsDeleted(tx, _)
             | StoreEvent::GroupsMerged(tx, _)
             | StoreEvent::ReportsStored(tx, _)
+            | StoreEvent::ReportsMoved(tx, _)
+            | StoreEvent::TenantDeleted(tx)
             | StoreEvent::ReportDeleted(tx, ..)
             | StoreEvent::SessionsEnded(tx, _)
             | StoreEvent::DirectoryAsked(tx, ..)
@@ -86,10 +92,42 @@ pub struct StoredReport {
     pub group: Option<GroupId>,
     /// Its revision.
     pub revision: u32,
+    /// When it arrived first.
+    pub received_at: OffsetDateTime,
     /// True if no revision of it was stored before.
     pub is_new: bool,
     /// Set if it tells of the end of its app for lack of memory.
     pub memory_exception: Option<MemoryException>,
+}
+
+impl StoredReport {
+    /// Returns the place of its row.
+    #[must_use]
+    pub fn to_place(&self) -> ReportPlace {
+        ReportPlace { id: self.id, variant: self.variant, received_at: self.received_at }
+    }
+}
+
+/// The key of a report's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportPlace {
+    /// The report's id.
+    pub id: ReportId,
+    /// Which report of this id it is.
+    pub variant: u32,
+    /// When it arrived first.
+    pub received_at: OffsetDateTime,
+}
+
+/// A report that a transaction deletes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedReport {
+    /// The key of its row.
+    pub place: ReportPlace,
+    /// Its app, as its row had it.
+    pub app: String,
+    /// Its last revision.
+    pub revision: u32,
 }
 
 /// An end of an app for lack of memory with what finds its run.

@@ -41,7 +41,8 @@ pub use database::{
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{
-    Announcement, BadRelease, MemoryException, StoreEvent, StoredReport, StoredReports, TEXTS_REMOVED,
+    Announcement, BadRelease, DeletedReport, MemoryException, ReportPlace, StoreEvent, StoredReport,
+    StoredReports, TEXTS_REMOVED,
 };
 pub use hooks::{
     HookFuture, Measures, StoreHook, announce_to_features, find_directory_entry, list_bad_releases,

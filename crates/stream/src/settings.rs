@@ -95,7 +95,7 @@ pub struct Partitions {
     pub output: i32,
     /// Partitions of the topics `unslide.overflow` and `unslide.ingest-overflow`.
     pub overflow: i32,
-    /// `crash.alerts`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
+    /// `crash.alerts`, `crash.stored`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
     pub internal: i32,
     /// Each input and each output topic of one tenant.
     #[serde(skip)]

@@ -49,6 +49,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_changes::feature(),
         unslide_verdicts::feature(),
         unslide_mcp::feature(unslide_mcp::Config::default()),
+        unslide_stored_events::feature(&unslide_stored_events::Config::default()),
         unslide_export::feature(),
     ]
 }

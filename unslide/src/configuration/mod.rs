@@ -5,10 +5,11 @@ use crate::features;
 use service::Service;
 use settings::Effective;
 use unslide_cli::{Console, Exit, Outcome, say};
-use unslide_feature::ConfiguredFeature;
+use unslide_feature::{ConfiguredFeature, collect_hooks};
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
+use unslide_store::StoreHook;
 
 pub mod check;
 mod reference;
@@ -157,6 +158,8 @@ pub struct Administration {
     pub kafka: unslide_stream::Settings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
+    /// The hooks of features, as they are configured.
+    pub hooks: Vec<StoreHook>,
 }
 
 /// The sections of all servers.
@@ -184,10 +187,11 @@ impl Configuration {
 /// Returns everything that is wrong with them.
 pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
-    read_checked(configured, problems, |Configuration { api, .. }| Administration {
+    read_checked(configured, problems, |Configuration { api, features, .. }| Administration {
         postgres: api.postgres,
         kafka: api.kafka,
         tenants: api.tenants,
+        hooks: collect_hooks(&features),
     })
 }
 
@@ -200,9 +204,10 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
         let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
         configuration.administration_problems(true).into_iter().chain(objects).collect()
     };
-    read_checked(configured, problems, |Configuration { api, .. }| {
+    read_checked(configured, problems, |Configuration { api, features, .. }| {
+        let hooks = collect_hooks(&features);
         let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
-        let administration = Administration { postgres, kafka, tenants };
+        let administration = Administration { postgres, kafka, tenants, hooks };
         FsckConfiguration { administration, objects: api.objects }
     })
 }

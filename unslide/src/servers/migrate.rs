@@ -79,7 +79,7 @@ fn reset_failed(administration: &Administration, error: unslide_indexer::Error) 
 async fn recover_installation(administration: &Administration) -> Result<(), BoxError> {
     // The role that migrates owns the schema.
     let settings = Settings { any_login: true, ..administration.postgres.clone() };
-    let store = boot::connect_database(&settings).await?;
+    let store = boot::connect_database(&settings, &administration.hooks).await?;
     let announced = tenants::announce_all(&store).await?;
     say!("tenants: {announced} to be announced to the workers, by the next builder");
     let reset = unslide_indexer::reset_positions(&store, &administration.kafka).await;

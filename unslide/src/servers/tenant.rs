@@ -207,7 +207,7 @@ pub fn with_database(
 ) -> Outcome {
     let administration = load_administration(configured, false)?;
     block_on(async {
-        let store = boot::connect_database(&administration.postgres).await?;
+        let store = boot::connect_database(&administration.postgres, &administration.hooks).await?;
         work(store, administration).await
     })
 }

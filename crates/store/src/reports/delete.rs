@@ -3,7 +3,7 @@
 use super::groups;
 use super::keys::lock_known;
 use super::rollups::{self, Counted};
-use crate::events::StoreEvent;
+use crate::events::{DeletedReport, ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
 use crate::hooks;
 use crate::number::to_row32;
@@ -56,7 +56,9 @@ pub async fn delete_report(
         groups::take_back(tx, &counted, None).await?;
     }
     reprocess::count_ends(tx, &reprocess::count_deleted(&[key])).await?;
-    hooks::send_event(StoreEvent::ReportDeleted(tx, report_id, variant)).await?;
+    let place = ReportPlace { id: report_id, variant, received_at: key.received_at };
+    let report = DeletedReport { place, app: counted.app, revision: key.latest_revision };
+    hooks::send_event(StoreEvent::ReportDeleted(tx, &report)).await?;
     Ok(true)
 }
 

@@ -4,8 +4,10 @@ use super::groups;
 use super::keys::{KeyRow, lock_known};
 use super::rollups::{self, Counted};
 use crate::column::TenantColumn;
+use crate::events::{ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
-use crate::number::to_row32;
+use crate::hooks;
+use crate::number::{from_row32, to_row32};
 use crate::{GroupId, Result, RunId, Store, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, words};
@@ -114,15 +116,26 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
     }
     // Reports that this one counted for.
     let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE reports SET same_crash_as = $3 WHERE tenant = $1 AND same_crash_as = $2 AND (report_id, variant) <> ($3, $4)",
+    let counted_before = sqlx::query!(
+        r#"UPDATE reports SET same_crash_as = $3 WHERE tenant = $1 AND same_crash_as = $2 AND (report_id, variant) <> ($3, $4)
+           RETURNING report_id AS "report_id!", variant AS "variant!", received_at AS "received_at!""#,
         tenant,
         worse.key.0.uuid(),
         better.key.0.uuid(),
         better.key.1
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
+    let mut moved: Vec<ReportPlace> = counted_before
+        .into_iter()
+        .map(|row| ReportPlace {
+            id: ReportId::from_uuid(row.report_id),
+            variant: from_row32(row.variant),
+            received_at: row.received_at,
+        })
+        .collect();
+    moved.push(ReportPlace { id: key.report_id, variant: key.variant, received_at: key.received_at });
+    hooks::send_event(StoreEvent::ReportsMoved(tx, &moved)).await?;
     Ok(true)
 }
 

@@ -342,6 +342,7 @@ impl<'a> Batch<'a> {
             app: rows::truncate_name(&change.arrival.facts.app),
             group: rows::GroupRow::from_details(&change.arrival.facts).map(|group| group.id),
             revision: change.arrival.revision,
+            received_at: change.key.received_at,
             is_new: change.previous.is_none(),
             memory_exception: find_memory_exception(change),
         });

@@ -5,6 +5,8 @@
 //! declare them. A test compares the declarations with the catalogue, so that no table is forgotten.
 
 use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column};
+use crate::events::StoreEvent;
+use crate::hooks;
 use crate::jobs::{self, JobLease, Work};
 use crate::number::{to_row, to_row32};
 use crate::persons::ErasedRows;
@@ -67,6 +69,7 @@ pub async fn begin_erasure(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Op
     // One that was deleted in another way gets its job here too.
     if record_erasure(tx).await? || announced.is_some() {
         jobs::add_job(tx, &Work::Erase).await?;
+        hooks::send_event(StoreEvent::TenantDeleted(tx)).await?;
     }
     Ok(Some((tenant, announced)))
 }

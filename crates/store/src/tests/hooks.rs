@@ -3,8 +3,8 @@
 use crate::tests::database::{Database, acme, arrival, debug_id, grouping, image, publish, revised};
 use crate::tests::symbols::symbols_and_uploads::object;
 use crate::{
-    Announcement, OwnerTx, StoreError, StoreEvent, StoreHook, StoredReports, announce_to_features, audit,
-    objects, reports, symbols, uploads,
+    Announcement, DeletedReport, OwnerTx, StoreError, StoreEvent, StoreHook, StoredReports,
+    announce_to_features, audit, erasure, objects, reports, symbols, uploads,
 };
 use std::future::ready;
 use unslide_model::{Owner, Quality};
@@ -52,9 +52,15 @@ async fn note_others(event: &mut StoreEvent<'_>) -> crate::Result<()> {
             let kinds: Vec<&str> = announced.iter().map(|announcement| announcement.kind).collect();
             note(tx, "announced", kinds.join(" ")).await
         }
-        StoreEvent::ReportDeleted(tx, report, variant) => {
-            note(tx, "report deleted", format!("{} {variant}", report.0[0])).await
+        StoreEvent::ReportDeleted(tx, report) => {
+            let DeletedReport { place, app, revision } = report;
+            note(tx, "report deleted", format!("{} {} {app} {revision}", place.id.0[0], place.variant)).await
         }
+        StoreEvent::ReportsMoved(tx, moved) => {
+            let ids: Vec<String> = moved.iter().map(|place| place.id.0[0].to_string()).collect();
+            note(tx, "moved", ids.join(" ")).await
+        }
+        StoreEvent::TenantDeleted(tx) => note(tx, "tenant deleted", String::new()).await,
         StoreEvent::GroupsChanged(..)
         | StoreEvent::GroupsContradicted(..)
         | StoreEvent::ReleasesAsked(..)
@@ -131,6 +137,25 @@ async fn features_learn_of_stored_reports_of_published_symbols_and_of_each_other
     announce_to_features(&mut tx, &[]).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(noted(&database).await.last(), Some(&pair("announced", "one two")));
+}
+
+#[tokio::test]
+async fn features_learn_of_deleted_reports_and_of_the_deletion_of_their_tenant_once() {
+    let mut database = Database::new().await;
+    database.store = database.store.clone().with_hooks(&[LISTENER]);
+    database.store(&[arrival(1), revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(reports::delete_report(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    let pair = |hook: &str, text: &str| (hook.to_owned(), text.to_owned());
+    assert_eq!(noted(&database).await.last(), Some(&pair("report deleted", "1 0 com.acme.shop 2")));
+    for _ in 0..2 {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    }
+    let ended = noted(&database).await.into_iter().filter(|one| *one == pair("tenant deleted", ""));
+    assert_eq!(ended.count(), 1);
 }
 
 #[tokio::test]

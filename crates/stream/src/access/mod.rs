@@ -10,7 +10,7 @@ pub use check::{AccessFinding, AccessOutcome, check_access};
 use serde::Serialize;
 use unslide_proto::topics::{
     ALERTS, DEAD_LETTER, INGEST_OVERFLOW, INPUT, LEDGER, METRICS, OUTPUT, OVERFLOW,
-    RESYMBOLICATE as REQUESTS, RETRY_1M, RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, SYMBOL_EVENTS,
+    RESYMBOLICATE as REQUESTS, RETRY_1M, RETRY_1S, RETRY_10M, RETRY_10S, SESSIONS, STORED, SYMBOL_EVENTS,
     TENANT_CONFIG, USED_SYMBOLS,
 };
 
@@ -232,7 +232,7 @@ const LIST: &[Listed] = {
         for_topics(Api, &[DEAD_LETTER, SYMBOL_EVENTS, TENANT_CONFIG], &[Read, DescribeConfigs]),
         for_topics(
             Api,
-            &[INPUT, SESSIONS, METRICS, ALERTS, INGEST_OVERFLOW, REQUESTS],
+            &[INPUT, SESSIONS, METRICS, ALERTS, STORED, INGEST_OVERFLOW, REQUESTS],
             &[Write, DescribeConfigs],
         ),
         for_topics(
@@ -260,7 +260,7 @@ const LIST: &[Listed] = {
             &[Read, Write, DescribeConfigs],
         ),
         for_topics(Symbolizer, &[OUTPUT, SESSIONS, DEAD_LETTER, LEDGER], &[Write, DescribeConfigs]),
-        for_topics(Symbolizer, &[METRICS, ALERTS], &[Describe, DescribeConfigs]),
+        for_topics(Symbolizer, &[METRICS, ALERTS, STORED], &[Describe, DescribeConfigs]),
         tenant_topics(Symbolizer, &[INPUT], &[Read, DescribeConfigs]),
         tenant_topics(Symbolizer, &[OUTPUT], &[Write, DescribeConfigs]),
         for_groups(Symbolizer, LANE_GROUPS, &[Read]),
@@ -276,6 +276,7 @@ const LIST: &[Listed] = {
             &[
                 INPUT,
                 ALERTS,
+                STORED,
                 RETRY_1S,
                 RETRY_10S,
                 RETRY_1M,
@@ -317,6 +318,7 @@ pub(crate) const GROWING_TOPICS: &[&str] = &[INPUT, OUTPUT, SESSIONS, METRICS];
 /// The other topics that a migration makes.
 const OTHER_TOPICS: &[&str] = &[
     ALERTS,
+    STORED,
     RETRY_1S,
     RETRY_10S,
     RETRY_1M,

@@ -67,6 +67,7 @@ fn list_specs(settings: &Settings) -> Vec<Spec> {
         log_spec(names.sessions, p.input, 1 << 20, 7),
         log_spec(names.metrics, p.input, 1 << 20, 7),
         log_spec(names.alerts, p.internal, 1 << 20, 7),
+        log_spec(names.stored, p.internal, 1 << 20, 7),
         copies_spec(names.retry_1s, p.internal, copy),
         copies_spec(names.retry_10s, p.internal, copy),
         copies_spec(names.retry_1m, p.internal, copy),

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     block_on(async {
-        let store = boot::connect_database(&servers.postgres).await?;
+        let store = boot::connect_database(&servers.postgres, &servers.hooks).await?;
         check_kafka(&store, &servers, &mut found).await?;
         let objects = ObjectStore::s3(&objects).await;
         let age = time::Duration::seconds(arguments.age.into());

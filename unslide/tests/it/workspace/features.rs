@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 83] = [
+const WORDS: [(&str, &str); 85] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -59,6 +59,8 @@ const WORDS: [(&str, &str); 83] = [
     ("body-cap", "body-cap"),
     ("source-context", "unslide_source_context"),
     ("source-context", "include_sources"),
+    ("stored-events", "unslide_stored_events"),
+    ("stored-events", "stored_events"),
     ("symbol-server", "unslide_symbol_server"),
     ("symbol-server", "debuginfod"),
     ("symbol-server", "usn_"),

@@ -1,10 +1,12 @@
 //! Stored reports that move to another group because the tenant's rules of grouping changed. Nothing else of them
-//! changes: there is no new revision, no event and no regression.
+//! changes: there is no new revision and no regression. Features learn that they moved.
 
 use super::{GroupChange, leaving_change, terms, write_keeping};
 use crate::cursor::ReportCursor;
+use crate::events::{ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
 use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING_INTERVAL, TenantGroupingRules};
+use crate::hooks;
 use crate::number::{from_row32, to_row32};
 use crate::reports::keys::{KeyRow, lock_known};
 use crate::reports::pages::list_oldest_reports;
@@ -132,6 +134,10 @@ pub async fn store_regrouped(tx: &mut TenantTx, page: &RegroupPage, regrouped: &
     let left = moving.iter().filter_map(|one| Some((one.from?, &one.texts)));
     let arrived = moving.iter().rev().filter_map(|one| Some((one.to_group_row()?, one.terms)));
     terms::update_terms(tx, arrived, left).await?;
+    if !moving.is_empty() {
+        let moved: Vec<ReportPlace> = moving.iter().map(Moving::to_place).collect();
+        hooks::send_event(StoreEvent::ReportsMoved(tx, &moved)).await?;
+    }
     let (looked, read) = (page.reports.len() as u64, regrouped.len() as u64);
     let counts = RegroupCounts { looked, moved: moving.len() as u64, unread: looked.saturating_sub(read) };
     rules::record_progress(tx, &page.rules, page.last.as_ref(), counts).await
@@ -153,6 +159,11 @@ struct Moving<'m> {
 }
 
 impl<'m> Moving<'m> {
+    fn to_place(&self) -> ReportPlace {
+        let (id, variant) = (ReportId::from_uuid(self.report_id), from_row32(self.variant));
+        ReportPlace { id, variant, received_at: self.received_at }
+    }
+
     fn to_group_row(&self) -> Option<GroupRow<'m>> {
         self.grouping.map(|grouping| GroupRow::new(self.app.clone(), grouping))
     }

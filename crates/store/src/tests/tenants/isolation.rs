@@ -113,6 +113,9 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', true, '{}', now(), now());
      INSERT INTO otlp_outbox (tenant, report_id, variant, revision, queued_at)
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 1, now());
+     INSERT INTO stored_events (tenant, queued_at, report_id, variant, revision)
+     VALUES ('acme', now(), '11111111-1111-1111-1111-111111111111', 0, 1);
+     INSERT INTO stored_event_turns (tenant, next_send_at) VALUES ('acme', now());
      INSERT INTO scrub_salts (tenant, salt) VALUES ('acme', sha256('salt'));
      INSERT INTO scrub_runs (tenant, id, status, started_by, started_at, updated_at)
          VALUES ('acme', gen_random_uuid(), 'running', 'a key', now(), now());
@@ -370,6 +373,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_alerts_to_route", "the api waits for labels of groups of all tenants: slugs and ids only"),
     ("unslide_ticket_tenants", "the api works on the tickets of all tenants: slugs only"),
     ("unslide_tickets_due", "the same of the version before"),
+    ("unslide_stored_events_due", "the api sends the events of all tenants to Kafka: slugs only"),
+    ("unslide_stored_events_oldest", "the api measures the age of unsent events: one time"),
     ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
     (
         "unslide_scrub_revisions",

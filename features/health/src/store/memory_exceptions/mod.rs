@@ -36,8 +36,9 @@ pub(super) async fn act_on_event(event: &mut StoreEvent<'_>) -> Result<()> {
             }
             record(tx, &told).await
         }
-        StoreEvent::ReportDeleted(tx, report, variant) => {
-            forget(tx, (MemoryExceptionId::from_uuid(report.uuid()), to_row32(*variant))).await
+        StoreEvent::ReportDeleted(tx, report) => {
+            let place = report.place;
+            forget(tx, (MemoryExceptionId::from_uuid(place.id.uuid()), to_row32(place.variant))).await
         }
         _ => Ok(()),
     }
