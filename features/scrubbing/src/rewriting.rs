@@ -192,6 +192,16 @@ pub mod tests {
     }
 
     #[test]
+    fn keys_without_a_report_are_scrubbed_as_those_of_one() {
+        let acme = TenantId::new("acme").unwrap();
+        let rules = TenantRules([(acme.clone(), [(String::new(), compiled("red"))].into())].into());
+        let found =
+            rules.rewrite_report(&acme, "", br#"{"user":{"theme":"dark red","red":7}}"#).unwrap().unwrap();
+        let expected = br#"{"user":{"theme":"dark [scrubbed:mine]","[scrubbed:mine]":7}}"#;
+        assert_eq!(found.document, expected);
+    }
+
+    #[test]
     fn rules_are_loaded_again_only_if_one_was_added_changed_or_removed() {
         let acme = TenantId::new("acme").unwrap();
         let rules = TenantRules([(acme.clone(), [(String::new(), compiled("red"))].into())].into());

@@ -123,11 +123,11 @@ fn is_source_line(line: &str) -> bool {
         .is_some_and(|line| line.starts_with("> ") || (line.starts_with("  ") && line.contains(" | ")))
 }
 
-fn text_of<'v>(value: &'v Value, name: &str) -> &'v str {
+fn read_text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn items_of<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+fn list_items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -138,31 +138,31 @@ fn quote_bounded(lines: impl IntoIterator<Item = String>) -> String {
 }
 
 fn describe_changes(changes: &Value) -> String {
-    let edited = items_of(changes, "images").flat_map(|image| items_of(image, "functions"));
+    let edited = list_items(changes, "images").flat_map(|image| list_items(image, "functions"));
     let edited = edited
-        .filter(|function| matches!(text_of(function, "state"), "changed" | "new" | "gone" | "resized"))
+        .filter(|function| matches!(read_text(function, "state"), "changed" | "new" | "gone" | "resized"))
         .take(FUNCTIONS_LIMIT)
         .map(|function| {
-            let file = text_of(function, "file");
+            let file = read_text(function, "file");
             let line = function.get("changed_line").or_else(|| function.get("line")).and_then(Value::as_u64);
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
             let place = if file.is_empty() { String::new() } else { format!(" ({file}{line})") };
-            format!("{}{place}", text_of(function, "text"))
+            format!("{}{place}", read_text(function, "text"))
         });
-    let versions = match (text_of(changes, "version_before"), text_of(changes, "version")) {
+    let versions = match (read_text(changes, "version_before"), read_text(changes, "version")) {
         ("", "") => "The functions of the stack:".to_owned(),
         ("", version) => format!("The functions of the stack in {}:", quote_text(version)),
         (before, version) => {
             format!("The functions of the stack, from {} to {}:", quote_text(before), quote_text(version))
         }
     };
-    let lines = std::iter::once(text_of(changes, "text").to_owned()).chain(edited);
+    let lines = std::iter::once(read_text(changes, "text").to_owned()).chain(edited);
     format!("{versions}\n\n{}\n\nCompared by the symbols of both builds.", quote_bounded(lines))
 }
 
 fn describe_commonalities(found: &Value) -> String {
     let count = |name: &str| found.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let hint = text_of(found, "hint");
+    let hint = read_text(found, "hint");
     if !hint.is_empty() {
         return format!("Nothing is compared: {}", quote_text(hint));
     }
@@ -170,10 +170,12 @@ fn describe_commonalities(found: &Value) -> String {
         "{} devices with the bug, beside {} installations of version {} with sessions on the same days. ",
         count("crashed"),
         count("installations"),
-        quote_text(text_of(found, "version"))
+        quote_text(read_text(found, "version"))
     );
-    let values: Vec<String> =
-        items_of(found, "values").take(VALUES_LIMIT).map(|value| text_of(value, "text").to_owned()).collect();
+    let values: Vec<String> = list_items(found, "values")
+        .take(VALUES_LIMIT)
+        .map(|value| read_text(value, "text").to_owned())
+        .collect();
     if values.is_empty() {
         text.push_str("No value stands out.");
     } else {
@@ -182,9 +184,9 @@ fn describe_commonalities(found: &Value) -> String {
             quote_bounded(values)
         ));
     }
-    let not_compared: Vec<String> = items_of(found, "not_compared")
+    let not_compared: Vec<String> = list_items(found, "not_compared")
         .take(VALUES_LIMIT)
-        .map(|fact| format!("{}: {}", text_of(fact, "name"), text_of(fact, "reason")))
+        .map(|fact| format!("{}: {}", read_text(fact, "name"), read_text(fact, "reason")))
         .collect();
     if !not_compared.is_empty() {
         text.push_str(&format!("\n\nNot compared:\n\n{}\n\nEnd of the list.", quote_bounded(not_compared)));
@@ -193,22 +195,22 @@ fn describe_commonalities(found: &Value) -> String {
 }
 
 fn describe_owner(found: &Value) -> String {
-    let mut text = text_of(found, "text").to_owned();
+    let mut text = read_text(found, "text").to_owned();
     let owners: Vec<String> =
-        items_of(found, "owners").take(OWNERS_LIMIT).filter_map(Value::as_str).map(quote_text).collect();
+        list_items(found, "owners").take(OWNERS_LIMIT).filter_map(Value::as_str).map(quote_text).collect();
     if !owners.is_empty() {
         text = format!("{}. {text}", owners.join(", "));
     }
     let Some(explanation) = found.get("explanation") else { return text };
     for (name, label) in [("function", "Cause"), ("repository_path", "File"), ("path", "Source file")] {
-        let value = text_of(explanation, name);
+        let value = read_text(explanation, name);
         if !value.is_empty() {
             text.push_str(&format!(" {label}: {}.", quote_text(value)));
         }
     }
-    for line in items_of(explanation, "lines").take(OWNERS_LIMIT) {
+    for line in list_items(explanation, "lines").take(OWNERS_LIMIT) {
         let number = line.get("line").and_then(Value::as_u64).unwrap_or_default();
-        text.push_str(&format!(" Line {number}: {}.", quote_text(text_of(line, "pattern"))));
+        text.push_str(&format!(" Line {number}: {}.", quote_text(read_text(line, "pattern"))));
     }
     text
 }
