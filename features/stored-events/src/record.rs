@@ -6,12 +6,13 @@ use unslide_model::{ReportId, TenantId};
 use unslide_proto::stored::StoredEvent;
 use unslide_proto::{Message, headers, keys};
 use unslide_store::outbox::to_micros;
+use unslide_store::sql::from_row32;
 use unslide_stream::OutRecord;
 
 /// Makes the record of an event of this tenant.
 pub fn build_record(topic: &str, tenant: &TenantId, event: &WaitingEvent) -> OutRecord {
     let key = match event.report_id {
-        Some(id) => keys::for_report(&tenant.scope(ReportId::from_uuid(id))),
+        Some(id) => keys::for_report(&tenant.scope(ReportId::from_uuid(id.uuid()))),
         None => keys::for_tenant(tenant),
     };
     OutRecord::for_topic(topic, build_message(tenant, event).encode_to_vec())
@@ -24,13 +25,13 @@ pub fn build_record(topic: &str, tenant: &TenantId, event: &WaitingEvent) -> Out
 /// Makes the message of an event of this tenant.
 pub fn build_message(tenant: &TenantId, event: &WaitingEvent) -> StoredEvent {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let count = |value: Option<i32>| value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default();
+    let count = |value: Option<i32>| value.map_or(0, from_row32);
     let micros = |at: Option<OffsetDateTime>| at.map_or(0, to_micros);
     StoredEvent {
         tenant: tenant.to_string(),
         report_id: event.report_id.map(|id| id.to_string()).unwrap_or_default(),
-        variant: count(Some(event.variant)),
-        revision: count(Some(event.revision)),
+        variant: from_row32(event.variant),
+        revision: from_row32(event.revision),
         version: event.number,
         deleted: event.deleted,
         app: text(&event.app),

@@ -2,7 +2,13 @@
 //! events are numbered in their order.
 
 use time::OffsetDateTime;
-use unslide_store::{DeletedReport, GroupId, ReportPlace, Result, TenantTx, Uuid};
+use unslide_store::sql::to_row32;
+use unslide_store::{DeletedReport, GroupId, ReportPlace, Result, TenantTx};
+
+unslide_store::ids! {
+    /// The id of a report in the row of an event.
+    EventReportId;
+}
 
 /// An event that waits, with the columns of its row. Of a deleted report it has the app and the times, of a deleted tenant the time
 /// alone.
@@ -11,7 +17,7 @@ pub struct WaitingEvent {
     pub number: i64,
     pub queued_at: OffsetDateTime,
     /// None if the tenant is deleted.
-    pub report_id: Option<Uuid>,
+    pub report_id: Option<EventReportId>,
     pub variant: i32,
     pub revision: i32,
     pub deleted: bool,
@@ -34,17 +40,13 @@ pub struct WaitingEvent {
     pub cpu_arch: Option<String>,
     pub teller: Option<String>,
     pub weight: Option<i32>,
-    pub same_crash_as: Option<Uuid>,
+    pub same_crash_as: Option<EventReportId>,
     pub frames_total: Option<i32>,
     pub frames_symbolicated: Option<i32>,
     pub frames_missing: Option<i32>,
     pub frames_own: Option<i32>,
     pub frames_own_symbolicated: Option<i32>,
     pub symbols_missing: Option<bool>,
-}
-
-fn to_column(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Writes an event for each of these reports, with the values that their rows have in this transaction.
@@ -72,7 +74,7 @@ pub async fn queue_reports(tx: &mut TenantTx, reports: &[ReportPlace]) -> Result
         tenant,
         &reports.iter().map(|report| report.received_at).collect::<Vec<_>>(),
         &reports.iter().map(|report| report.id.uuid()).collect::<Vec<_>>(),
-        &reports.iter().map(|report| to_column(report.variant)).collect::<Vec<_>>(),
+        &reports.iter().map(|report| to_row32(report.variant)).collect::<Vec<_>>(),
         now
     )
     .execute(connection)
@@ -89,8 +91,8 @@ pub async fn queue_deletion(tx: &mut TenantTx, report: &DeletedReport) -> Result
         tenant,
         now,
         report.place.id.uuid(),
-        to_column(report.place.variant),
-        to_column(report.revision),
+        to_row32(report.place.variant),
+        to_row32(report.revision),
         report.app,
         report.place.received_at
     )
@@ -113,9 +115,9 @@ pub async fn list_waiting(tx: &mut TenantTx, is_deleted: bool, limit: u16) -> Re
     let (connection, tenant, _) = tx.parts();
     let events = sqlx::query_as!(
         WaitingEvent,
-        r#"SELECT number, queued_at, report_id, variant, revision, deleted, app, received_at, app_version, app_build, kind, fatal, status,
+        r#"SELECT number, queued_at, report_id AS "report_id: EventReportId", variant, revision, deleted, app, received_at, app_version, app_build, kind, fatal, status,
                   exception, signal, fault, group_id AS "group_id: GroupId", occurred_at, os_name, os_version, os_build, model, cpu_arch,
-                  teller, weight, same_crash_as, frames_total, frames_symbolicated, frames_missing, frames_own,
+                  teller, weight, same_crash_as AS "same_crash_as: EventReportId", frames_total, frames_symbolicated, frames_missing, frames_own,
                   frames_own_symbolicated, symbols_missing
            FROM stored_events WHERE tenant = $1 AND (NOT $2::boolean OR report_id IS NULL) ORDER BY number LIMIT $3"#,
         tenant,

@@ -3,7 +3,7 @@
 mod events;
 mod turns;
 
-pub use events::{WaitingEvent, delete_sent, list_waiting};
+pub use events::{EventReportId, WaitingEvent, delete_sent, list_waiting};
 pub use turns::{ClaimedTurn, TurnEnd, claim_turn, find_oldest, finish_turn, list_due};
 
 use unslide_store::tables::{OutlivingRows, OwnedTable};

@@ -15,6 +15,9 @@ async fn a_table_of_clickhouse_counts_what_the_api_counts() {
     let mut sampled = arrival(5);
     sampled.facts.sampled = Some(0.25);
     sampled.facts.kind = "hang".to_owned();
+    if let Some(grouping) = &mut sampled.facts.grouping {
+        grouping.kind = "hang".to_owned();
+    }
     let new: Vec<Arrival> =
         [arrival(1), arrival(2), report_of_run(3, 9, false), report_of_run(4, 9, true), sampled]
             .map(|report| Arrival { received_at: world.store.now(), ..report })

@@ -95,7 +95,7 @@ const WORDS: [(&str, &str); 85] = [
 /// The lists of features: of the services, and of the client.
 const LISTS: [&str; 2] = ["unslide/src/features.rs", "unslide-client/src/features.rs"];
 /// Sources of the core with a feature's word, with the reason.
-const ACCEPTED: [(&str, &str); 15] = [
+const ACCEPTED: [(&str, &str); 16] = [
     ("crates/proto/src/topics.rs", "topics are made and checked as one list, before any feature starts"),
     ("crates/stream/src/topics/admin.rs", "as the names of topics"),
     ("crates/stream/src/access/mod.rs", "as the names of topics"),
@@ -103,6 +103,7 @@ const ACCEPTED: [(&str, &str); 15] = [
     ("crates/stream/src/client.rs", "a level of librdkafka's log"),
     ("tools/dev/src/demo", "a client: it sends requests to a running service"),
     ("unslide/src/servers/backfill.rs", "the help of a command for operators"),
+    ("unslide/src/configuration/reference.rs", "the sections of the settings are one list, in its order"),
     ("crates/model/src/signal.rs", "the signals that an app keeps are one list"),
     (
         "crates/store/src/tenants/app_signals.rs",
