@@ -5,13 +5,12 @@
 //! (`rd_kafka_coord_req_fsm` in librdkafka 2.10 to 2.16). So the call has a thread of its own. If the call does not come
 //! back, the lane leaves the thread and its producer behind, and a new producer fences that one off.
 
-use super::transaction::{TxContext, TxProducer};
 use crate::lane::Control;
 use crate::write::waking::WakingProducer;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::producer::Producer as _;
+use rdkafka::producer::{Producer as _, ProducerContext};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -21,8 +20,8 @@ use std::time::Duration;
 const HUNG_CALLS_LIMIT: usize = 3;
 
 /// One call, which can be made again.
-pub(super) struct SendOffsets {
-    producer: Arc<WakingProducer<TxContext>>,
+pub(super) struct SendOffsets<C: ProducerContext + 'static> {
+    producer: Arc<WakingProducer<C>>,
     offsets: TopicPartitionList,
     metadata: ConsumerGroupMetadata,
     /// How long the client may take beyond the time-out of the call. A coordinator that fails is replaced in about ten seconds.
@@ -31,20 +30,27 @@ pub(super) struct SendOffsets {
     failpoint: Option<crate::lane::tests::Failpoint>,
 }
 
-impl SendOffsets {
+impl<C: ProducerContext + 'static> SendOffsets<C> {
+    /// `transaction` is the time that a transaction has.
     pub(super) fn new(
-        producer: &TxProducer,
+        producer: &Arc<WakingProducer<C>>,
         offsets: TopicPartitionList,
         metadata: ConsumerGroupMetadata,
-    ) -> SendOffsets {
+        transaction: Duration,
+    ) -> SendOffsets<C> {
         SendOffsets {
-            producer: Arc::clone(&producer.inner),
+            producer: Arc::clone(producer),
             offsets,
             metadata,
-            margin: producer.within / 3,
+            margin: transaction / 3,
             #[cfg(test)]
-            failpoint: producer.in_offsets.clone(),
+            failpoint: None,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_failpoint(self, failpoint: Option<crate::lane::tests::Failpoint>) -> SendOffsets<C> {
+        SendOffsets { failpoint, ..self }
     }
 
     /// Makes the call. Returns [`KafkaError::Canceled`] if it does not come back: its effect is unknown then.

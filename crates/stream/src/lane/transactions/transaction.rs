@@ -126,7 +126,7 @@ fn retry_until(
 }
 
 /// Collects records that were not delivered, and counts what the client's queue holds.
-pub(super) struct TxContext {
+struct TxContext {
     failures: Mutex<Vec<(usize, Code)>>,
     queued: AtomicUsize,
     observer: Arc<dyn Observer>,
@@ -175,8 +175,8 @@ impl ProducerContext for TxContext {
 
 /// A transactional producer.
 pub(in crate::lane) struct TxProducer {
-    pub(super) inner: Arc<WakingProducer<TxContext>>,
-    pub(super) within: Duration,
+    inner: Arc<WakingProducer<TxContext>>,
+    within: Duration,
     number: AtomicUsize,
     control: Arc<Control>,
     #[cfg(test)]
@@ -296,7 +296,10 @@ impl TxProducer {
                 "the membership of the group was lost".to_owned(),
             )));
         };
-        let call = Arc::new(SendOffsets::new(self, offsets.clone(), metadata));
+        let call = SendOffsets::new(&self.inner, offsets.clone(), metadata, self.within);
+        #[cfg(test)]
+        let call = call.with_failpoint(self.in_offsets.clone());
+        let call = Arc::new(call);
         let sent = retry_until(control, deadline, "send offsets", |within| call.run(within, control));
         if let Err(failed) = sent {
             return Err(self.fault_after_failure(failed));
