@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use unslide_model::DebugId;
-use unslide_store::{OwnerTx, Result, TenantTx, Uuid};
+use unslide_store::{OwnerTx, Result, TenantTx};
 
 /// The most builds of a tenant with a commit. The newest are kept.
 const BUILDS_LIMIT: i64 = 100_000;
@@ -35,7 +35,7 @@ pub async fn set_commit(
     new: &NewBuildCommitRow,
 ) -> Result<()> {
     // In the order of the key, in which all writers lock rows.
-    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let ids: Vec<_> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO build_commits (tenant, debug_id, commit_sha, repository, pull_request, source_root, recorded_at)
@@ -70,7 +70,7 @@ pub async fn set_commit(
 
 /// Lists the commits of those of these builds that have one.
 pub async fn list_commits(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Vec<BuildCommitRow>> {
-    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let ids: Vec<_> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT debug_id, commit_sha, repository, pull_request, source_root FROM build_commits
