@@ -16,9 +16,11 @@ const READY: &str = "database system is ready to accept connections";
 const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// Small memory, few processes. Parallel queries and compiled ones do not pay at this size.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "unix_socket_directories=",
     "max_connections=100",
+    // A statement over all stored days locks each partition and its indexes.
+    "max_locks_per_transaction=512",
     "io_method=sync",
     "wal_level=minimal",
     "max_wal_senders=0",
@@ -29,8 +31,14 @@ const SETTINGS: [&str; 10] = [
     "max_logical_replication_workers=0",
 ];
 /// For tests only, several of which run at once: a crash of the machine may cost the data.
-const FAST: [&str; 5] =
-    ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=500", CHEAP_PASSWORDS];
+const FAST: [&str; 6] = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_connections=500",
+    "max_locks_per_transaction=128",
+    CHEAP_PASSWORDS,
+];
 /// Makes a password as cheap to check as it can be. Thousands of connections of tests check a random one.
 const CHEAP_PASSWORDS: &str = "scram_iterations=1";
 

@@ -14,7 +14,7 @@ use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_cli::{Exit, Outcome, block_on, say};
 use unslide_model::{Clock, SystemClock, format_causes};
-use unslide_store::{Store, StoreError};
+use unslide_store::{LockCapacity, Store, StoreError, read_lock_capacity};
 use unslide_stream::access::{
     AccessFinding, AccessOutcome, AccessRule, KafkaLogin, NamePattern, check_access,
 };
@@ -180,7 +180,7 @@ fn describe_right(settings: &unslide_stream::Settings, finding: &AccessFinding) 
     }
 }
 
-/// Checks the login at PostgreSQL, its role, the sessions, the migrations, and the clock.
+/// Checks the login at PostgreSQL, its role, the sessions, the migrations, the clock, and the size of the table of locks.
 async fn check_database(settings: &unslide_store::Settings) -> Vec<CheckResult> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let place = format!("PostgreSQL at {}", boot::database_address(settings));
@@ -195,8 +195,31 @@ async fn check_database(settings: &unslide_store::Settings) -> Vec<CheckResult> 
         settings.role
     );
     let clocks = clock_difference("PostgreSQL", clock.now(), store.clock().now());
+    let locks = timeout(SERVER_TIMEOUT, read_lock_capacity(&store)).await;
     store.close().await;
-    vec![CheckResult::Ok(works), clocks]
+    let mut results = vec![CheckResult::Ok(works), clocks];
+    match locks {
+        Ok(Ok(capacity)) => results.push(compare_locks(&capacity)),
+        Ok(Err(error)) => results.push(CheckResult::Missing(format!("{place}: {}", format_causes(&error)))),
+        Err(_) => results.push(CheckResult::Missing(no_answer(&place))),
+    }
+    results
+}
+
+/// Says whether PostgreSQL has locks for the partitions of the stored days.
+fn compare_locks(capacity: &LockCapacity) -> CheckResult {
+    let statements = capacity.count_statements();
+    let LockCapacity { for_each_connection, widest_statement, .. } = capacity;
+    match capacity.find_needed_setting() {
+        None => CheckResult::Ok(format!(
+            "PostgreSQL has locks for {statements} statements over all stored days at once (max_locks_per_transaction = {for_each_connection})"
+        )),
+        Some(needed) => CheckResult::Warning(format!(
+            "PostgreSQL has locks for {statements} statements over all stored days at once: each takes up to {widest_statement}. Set \
+             max_locks_per_transaction = {needed} (it is {for_each_connection}) and restart PostgreSQL, before statements fail with \
+             \"out of shared memory\""
+        )),
+    }
 }
 
 fn no_answer(place: &str) -> String {
@@ -285,6 +308,17 @@ mod tests {
         assert!(ahead.contains("6 s ahead of that of PostgreSQL"), "{ahead}");
         let CheckResult::Warning(behind) = at(-90) else { panic!("{:?}", at(-90)) };
         assert!(behind.contains("90 s behind that of PostgreSQL"), "{behind}");
+    }
+
+    #[test]
+    fn too_few_locks_are_a_warning_with_the_setting_that_is_needed() {
+        let capacity = LockCapacity { for_each_connection: 64, connections: 100, widest_statement: 1_410 };
+        let CheckResult::Warning(text) = compare_locks(&capacity) else { panic!("a warning") };
+        assert!(text.contains("4 statements") && text.contains("max_locks_per_transaction = 512"), "{text}");
+        assert!(matches!(
+            compare_locks(&LockCapacity { for_each_connection: 512, ..capacity }),
+            CheckResult::Ok(_)
+        ));
     }
 
     #[test]

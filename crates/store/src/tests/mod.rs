@@ -5,6 +5,7 @@ mod clocks;
 mod database;
 mod hooks;
 mod kafka;
+mod locks;
 mod migrating;
 mod outages;
 mod pool;

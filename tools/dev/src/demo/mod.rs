@@ -22,9 +22,9 @@ use unslide_model::{ContentHash, TenantId};
 use unslide_runtime::{Host, telemetry};
 
 /// A small app's dSYM, as an upload.
-const DSYM: &[u8] = include_bytes!("../../demo/Cafe.dSYM.zip");
+pub(crate) const DSYM: &[u8] = include_bytes!("../../demo/Cafe.dSYM.zip");
 /// A crash of that very build.
-const CRASH: &[u8] = include_bytes!("../../demo/crash.json");
+pub(crate) const CRASH: &[u8] = include_bytes!("../../demo/crash.json");
 const FIRST: &str = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
 /// The id of the same crash in a build without an uploaded dSYM.
 const SECOND: &str = "8D30C6F2-51A7-4B68-8F14-2E97B05C63AA";

@@ -1,5 +1,5 @@
 //! `unslide demo --traffic`: a week of two apps, so that the console has something to show: a release that breaks
-//! paying, its repair with a dSYM that comes late, a beta without a dSYM, a framework in Swift that traps and recurses,
+//! paying because a function was edited, its repair with a dSYM that comes late, a beta without a dSYM, a framework in Swift that traps and recurses,
 //! hangs that were sampled, errors of JavaScript, what the system writes of the app (Jetsam event logs, MetricKit's
 //! diagnostics), a team that works on groups, and another tenant that sends too much.
 //!
@@ -16,9 +16,9 @@ mod swift;
 mod system_reports;
 mod team;
 
-use super::{CRASH, kafka, step, upload};
+use super::{kafka, step, upload};
 use crate::dev::Installation;
-use builds::{BUILDS, Build, UploadTime};
+use builds::{BAD_VERSION, BUILDS, Build, EDITED_PROGRAM, PROGRAM, UploadTime};
 pub use progress::count_reports;
 use progress::{heal, reports_of, upload_build, wait};
 use rand::rngs::SmallRng;
@@ -28,13 +28,6 @@ use std::cmp::Reverse;
 use unslide_cli::{AddLine, BoxError, Client, CoreCommand, DemoRun, DemoSymbols, say};
 use unslide_model::{Clock, DebugId, SystemClock, first_bytes};
 
-/// The source files of the Cafe, by their paths in the dSYM.
-const SOURCES: [(&str, &str); 4] = [
-    ("/Users/ci/Cafe/src/cart.cpp", include_str!("../../demo/src/cart.cpp")),
-    ("/Users/ci/Cafe/src/cart.hpp", include_str!("../../demo/src/cart.hpp")),
-    ("/Users/ci/Cafe/src/main.m", include_str!("../../demo/src/main.m")),
-    ("/Users/ci/Cafe/src/order.m", include_str!("../../demo/src/order.m")),
-];
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
 /// Reports of crashes for each one about memory.
@@ -58,8 +51,10 @@ const REFUSED: usize = 4;
 const OVERFLOW: usize = 5;
 /// The recursion in the framework that fills the stack.
 const RECURSION: usize = 6;
+/// The bug that is new in the bad release, in the function that was edited there.
+const GIFT: usize = 7;
 /// The first number of reports about memory.
-const MEMORY: usize = 7;
+const MEMORY: usize = 8;
 /// The bug that blocked the main thread until the system ended the app.
 const DEADLOCK: usize = MEMORY + 3;
 /// A record that was cut off on its way: a dead letter.
@@ -85,6 +80,7 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
         }
         HANG => (5, json!({"type": "hang", "is_fatal": false})),
         OVERFLOW => (3, mach(6, "EXC_BREAKPOINT", "EXC_ARM_BREAKPOINT", 5, "SIGTRAP")),
+        GIFT => (2, mach(1, "EXC_BAD_ACCESS", "KERN_INVALID_ADDRESS", 11, "SIGSEGV")),
         RECURSION => (3, mach(1, "EXC_BAD_ACCESS", "KERN_PROTECTION_FAILURE", 10, "SIGBUS")),
         _ => (
             5,
@@ -170,12 +166,16 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
     }
     upload(client, "Loyalty.dSYM.zip", swift::DSYM.into()).await?;
     upload(client, "main.jsbundle.map", javascript::source_map()?.into()).await?;
-    let uploaded = BUILDS.iter().filter(|build| build.upload == UploadTime::Before);
-    let debug_ids: Vec<DebugId> = uploaded.map(|build| build.uuid.parse()).collect::<Result<_, _>>()?;
-    let symbols = DemoSymbols { debug_ids: &debug_ids, sources: &SOURCES };
-    for add_line in add_lines {
-        if let Some(done) = add_line(client, CoreCommand::DemoBegin(symbols)).await? {
-            say!("      {done}");
+    for program in [&PROGRAM, &EDITED_PROGRAM] {
+        let uploaded = BUILDS
+            .iter()
+            .filter(|build| build.upload == UploadTime::Before && build.program().uuid == program.uuid);
+        let debug_ids: Vec<DebugId> = uploaded.map(|build| build.uuid.parse()).collect::<Result<_, _>>()?;
+        let symbols = DemoSymbols { debug_ids: &debug_ids, sources: &program.sources };
+        for add_line in add_lines {
+            if let Some(done) = add_line(client, CoreCommand::DemoBegin(symbols)).await? {
+                say!("      {done}");
+            }
         }
     }
     step("2/5", "a week of reports goes to Kafka: first those from before the bad release, which are stored");
@@ -212,6 +212,10 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
             say!("      of Cafe 2.5.1: {sent}");
         }
     }
+    team::mend(client, &after).await?;
+    say!(
+        "      the bug that is new in Cafe {BAD_VERSION} is resolved: its page says which function was edited, and whether it is fixed"
+    );
     step("5/5", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
     for build in BUILDS.iter().filter(|build| build.upload == UploadTime::Late) {
         upload_build(client, build).await?;
@@ -321,7 +325,7 @@ fn made(
     at: i64,
     random: &mut SmallRng,
 ) -> Result<(Run, Value), BoxError> {
-    let mut report: Value = serde_json::from_slice(CRASH)?;
+    let mut report: Value = serde_json::from_slice(build.program().crash)?;
     let end = id << 20 | random.random_range(0..1_u64 << 20);
     let id = format!("{}-{end:012X}", first_bytes(build.uuid, 23));
     let (first, error) = bug(number, 0x1_0000_0000 + random.random_range(0..0x1000_u64) * 16);
@@ -401,9 +405,10 @@ pub mod tests {
     use std::collections::BTreeSet;
     use std::io::{Cursor, Read};
     use std::sync::Arc;
-    use unslide_symbolicate::ImageSymbols;
+    use unslide_report::{ReadLimits, Report};
     use unslide_symbolicate::object::{build_symcache, list_objects};
     use unslide_symbolicate::symcache::SymCache;
+    use unslide_symbolicate::{Context, ImageSymbols, Plan};
 
     /// Builds the symbols of a dSYM in this process, without its limits.
     pub fn symbols_from_archive(archive: &[u8]) -> (DebugId, ImageSymbols) {
@@ -418,6 +423,25 @@ pub mod tests {
         let slice = list_objects(&bytes).unwrap().remove(0);
         let symcache = SymCache::parse(build_symcache(&bytes[slice.range]).unwrap().symcache).unwrap();
         (slice.object.unwrap().debug_id.unwrap(), ImageSymbols::from_symcache(Arc::new(symcache)))
+    }
+
+    #[test]
+    fn the_new_bug_of_the_bad_release_is_in_the_function_that_was_edited() {
+        for program in [&PROGRAM, &EDITED_PROGRAM] {
+            let report: Value = serde_json::from_slice(program.crash).unwrap();
+            assert_eq!(report["binary_images"][0]["uuid"], program.uuid);
+            assert_eq!(symbols_from_archive(program.dsym).0, program.uuid.parse::<DebugId>().unwrap());
+        }
+        let build = BUILDS.iter().find(|build| build.version == BAD_VERSION).unwrap();
+        let symbols = symbols_from_archive(build.program().dsym).1;
+        let mut random = SmallRng::seed_from_u64(7);
+        let sent = super::report(build, GIFT, 1, 1_800_000_000_000, &mut random).unwrap();
+        let read = Report::read(&sent.body, &ReadLimits::default()).unwrap();
+        let own: DebugId = build.uuid.parse().unwrap();
+        let enriched =
+            Plan::new(&read).enrich_within(&|id| (*id == own).then_some(&symbols), &Context::default());
+        let title = enriched.grouping.unwrap().title;
+        assert!(title.ends_with("cafe_charge"), "{title}");
     }
 
     #[test]
@@ -461,7 +485,7 @@ pub mod tests {
             .filter(|sent| sent.run.build.version == "2.4.0")
             .map(|sent| sent.bug)
             .collect();
-        assert_eq!(bugs, (0..=DEADLOCK).collect());
+        assert_eq!(bugs, (0..=DEADLOCK).filter(|bug| *bug != GIFT).collect());
         assert!(serde_json::from_slice::<Value>(BROKEN).is_err());
         assert!(week.after.windows(2).all(|pair| pair[0].at_millis >= pair[1].at_millis));
     }

@@ -65,8 +65,7 @@ fn in_profile(frames: &mut Vec<Value>, stack: &[Value]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::builds::BUILDS;
-    use super::super::builds::OWN_UUID;
+    use super::super::builds::{BUILDS, PROGRAM};
     use super::super::tests::symbols_from_archive;
     use super::super::{HANG, report, swift};
     use super::*;
@@ -86,7 +85,7 @@ mod tests {
         let mut random = SmallRng::seed_from_u64(7);
         let sent = report(build, HANG, 1, 1_800_000_000_000, &mut random).unwrap();
         // All builds have the code of one dSYM.
-        let body = String::from_utf8(sent.body).unwrap().replace(build.uuid, OWN_UUID);
+        let body = String::from_utf8(sent.body).unwrap().replace(build.uuid, PROGRAM.uuid);
         let read = Report::read(body.as_bytes(), &ReadLimits::default()).unwrap();
         let plan = Plan::new(&read);
         let enriched = plan.enrich_within(&|id| symbols.get(id), &Context::default());

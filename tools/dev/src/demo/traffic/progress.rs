@@ -1,7 +1,7 @@
 //! How far the traffic is: what the service has of it, and the dSYMs that reports wait for.
 
-use super::builds::{Build, OWN_UUID};
-use crate::demo::{DSYM, LONGEST, upload};
+use super::builds::Build;
+use crate::demo::{LONGEST, upload};
 use serde_json::Value;
 use std::io::{Cursor, Read};
 use std::time::Duration;
@@ -53,12 +53,13 @@ pub async fn heal(client: &Client, build: &Build) -> Result<(), BoxError> {
     tokio::time::timeout(LONGEST, healed).await.map_err(|_| "the reports did not heal in time")?
 }
 
-/// Uploads the demo's dSYM under a build's UUID.
+/// Uploads the dSYM of a build's program under the build's UUID.
 pub async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(DSYM))?;
+    let program = build.program();
+    let mut archive = zip::ZipArchive::new(Cursor::new(program.dsym))?;
     let mut file = Vec::new();
     archive.by_name("Cafe.dSYM/Contents/Resources/DWARF/Cafe")?.read_to_end(&mut file)?;
-    let (own, new): (DebugId, DebugId) = (OWN_UUID.parse()?, build.uuid.parse()?);
+    let (own, new): (DebugId, DebugId) = (program.uuid.parse()?, build.uuid.parse()?);
     let at =
         file.windows(own.0.len()).position(|window| window == own.0).ok_or("the dSYM has another UUID")?;
     file[at..at + own.0.len()].copy_from_slice(&new.0);

@@ -1,7 +1,7 @@
-//! The actions of the Cafe's team before the bad release.
+//! The actions of the Cafe's team before the bad release and after it.
 
-use super::builds::CAFE;
-use super::{BoxError, Client, DEADLOCK, HANG, Sent};
+use super::builds::{BAD_VERSION, CAFE, REPAIR_VERSION};
+use super::{BoxError, Client, DEADLOCK, GIFT, HANG, Sent};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const CART: usize = 0;
 
 /// Makes alert rules, leads to the repository, and works on the groups of these reports.
 pub async fn work(client: &Client, reports: &[Sent]) -> Result<(), BoxError> {
-    let groups = groups(client, reports).await?;
+    let groups = groups(client, VERSION, reports).await?;
     let group = |bug: usize| groups.get(&bug).cloned().ok_or("a bug of the demo has no group");
     for (method, path, body) in actions(&group)? {
         let _: Value = client.send_json(method, &path, &body).await?;
@@ -22,9 +22,22 @@ pub async fn work(client: &Client, reports: &[Sent]) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the group of each bug.
-async fn groups(client: &Client, reports: &[Sent]) -> Result<BTreeMap<usize, String>, BoxError> {
-    let path = format!("/v1/reports?app={CAFE}&version={VERSION}&limit=500");
+/// Resolves the bug that is new in the bad release, in the version that mends it.
+pub async fn mend(client: &Client, reports: &[Sent]) -> Result<(), BoxError> {
+    let groups = groups(client, BAD_VERSION, reports).await?;
+    let group = groups.get(&GIFT).ok_or("the bug of the bad release has no group")?;
+    let resolved = json!({"status": "resolved", "resolved_in": REPAIR_VERSION});
+    let _: Value = client.send_json(Method::PATCH, &format!("/v1/groups/{group}"), &resolved).await?;
+    Ok(())
+}
+
+/// Returns the group of each bug that a version has.
+async fn groups(
+    client: &Client,
+    version: &str,
+    reports: &[Sent],
+) -> Result<BTreeMap<usize, String>, BoxError> {
+    let path = format!("/v1/reports?app={CAFE}&version={version}&limit=500");
     let page: Value = client.get(&path).await?;
     let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let group_of = |id: &str| {
@@ -79,7 +92,7 @@ mod tests {
                 "POST /v1/groups/g3/merge",
             ]
         );
-        assert_eq!(actions[6].2, json!({"groups": ["g10"]}));
+        assert_eq!(actions[6].2, json!({"groups": ["g11"]}));
         assert!(super::actions(&|_| Err("none")).is_err());
     }
 }
