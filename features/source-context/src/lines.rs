@@ -8,7 +8,6 @@ use unslide_api::feature::operation::{Problem, reserve_bytes};
 use unslide_api::feature::sources::{SourceLines, SourcePosition, SourceScope};
 use unslide_model::DebugId;
 use unslide_source_context_formats::{MAX_BUNDLE_BYTES, SourceBundle};
-use unslide_store::Uuid;
 
 /// The most bundles that are read for one report.
 const MAX_BUNDLES: usize = 8;
@@ -26,7 +25,7 @@ pub async fn find_lines(
     for position in positions {
         by_image.entry(position.debug_id).or_default().push(position);
     }
-    let debug_ids: Vec<Uuid> = by_image.keys().map(|id| id.uuid()).collect();
+    let debug_ids: Vec<_> = by_image.keys().map(|id| id.uuid()).collect();
     let mut tx = storage.tenant(&scope.tenant).await?;
     let bundles = store::find_bundles(&mut tx, &debug_ids, &scope.app, scope.only_app.as_deref()).await?;
     tx.rollback();

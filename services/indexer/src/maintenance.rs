@@ -15,7 +15,7 @@ use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_model::format_causes;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, dead_letters, partitions, reports, requests, segments};
+use unslide_store::{Store, dead_letters, partitions, read_lock_capacity, reports, requests, segments};
 
 /// Number of requests that one transaction processes.
 const REQUEST_PAGE_ENTRIES: u32 = 500;
@@ -115,6 +115,7 @@ async fn make_tables(store: &Store, metrics: &Metrics) -> Result<(), MoveError> 
     let made = partitions::ensure_partitions(store, today, today.saturating_add(DAYS_AHEAD)).await?;
     if made > 0 {
         tracing::info!(tables = made, "made tables for the days ahead");
+        warn_of_few_locks(store).await?;
     }
     if partitions::begin_key_month(store).await? {
         tracing::info!("began a month of report keys");
@@ -122,6 +123,21 @@ async fn make_tables(store: &Store, metrics: &Metrics) -> Result<(), MoveError> 
     metrics.undeleted_objects.set(segments::count_undeleted(store).await?);
     for (stage, oldest) in dead_letters::oldest_by_stage(store).await? {
         metrics.set_oldest_dead_letter(stage, oldest.map(|at| now - at));
+    }
+    Ok(())
+}
+
+/// Says once a day, with the new tables, if PostgreSQL has too few locks for all of them.
+async fn warn_of_few_locks(store: &Store) -> Result<(), MoveError> {
+    let capacity = read_lock_capacity(store).await?;
+    if let Some(needed) = capacity.find_needed_setting() {
+        tracing::warn!(
+            needed,
+            set = capacity.for_each_connection,
+            statements = capacity.count_statements(),
+            "PostgreSQL has too few locks for the stored days: raise max_locks_per_transaction and restart it, before statements fail \
+             with \"out of shared memory\""
+        );
     }
     Ok(())
 }

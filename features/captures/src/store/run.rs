@@ -5,7 +5,7 @@ use serde_json::Value;
 use unslide_model::DebugId;
 use unslide_store::slots::{self, AnsweringGenerations};
 use unslide_store::sql::{from_row32, to_row, to_row32};
-use unslide_store::{OwnerTx, Result, TenantTx, Uuid, jobs};
+use unslide_store::{OwnerTx, Result, TenantTx, jobs};
 
 /// An analysis that was begun.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ async fn hold(tx: &mut TenantTx, seen: &[SeenSymbols]) -> Result<bool> {
 }
 
 async fn write_waits(tx: &mut TenantTx, id: CaptureId, seen: &[SeenSymbols]) -> Result<()> {
-    let debug_ids: Vec<Uuid> = seen.iter().map(|seen| seen.debug_id.uuid()).collect();
+    let debug_ids: Vec<_> = seen.iter().map(|seen| seen.debug_id.uuid()).collect();
     let system: Vec<bool> = seen.iter().map(|seen| seen.system).collect();
     let generations: Vec<i64> = seen.iter().map(|seen| to_row(seen.generation)).collect();
     let (connection, tenant, _) = tx.parts();

@@ -5,7 +5,7 @@ use time::Duration;
 use unslide_store::jobs::{self, Work};
 use unslide_store::sql::to_row;
 use unslide_store::wakes::Arrived;
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// Delay of an analysis after the first symbols that came, so that one job sees what comes in between.
 const ANALYSIS_DELAY: Duration = Duration::seconds(2);
@@ -13,7 +13,7 @@ const ANALYSIS_DELAY: Duration = Duration::seconds(2);
 /// Asks for a new analysis of up to `limit` captures that have not seen these symbols, of the tenant or of the
 /// system. Returns their number; commit, and call again until it is 0.
 pub async fn wake(tx: &mut TenantTx, arrived: &[Arrived], system: bool, limit: u32) -> Result<u64> {
-    let debug_ids: Vec<Uuid> = arrived.iter().map(|arrived| arrived.debug_id.uuid()).collect();
+    let debug_ids: Vec<_> = arrived.iter().map(|arrived| arrived.debug_id.uuid()).collect();
     let generations: Vec<i64> = arrived.iter().map(|arrived| to_row(arrived.generation)).collect();
     let (connection, tenant, _) = tx.parts();
     let woken = sqlx::query_scalar!(

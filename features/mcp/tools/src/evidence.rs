@@ -1,7 +1,7 @@
 //! The evidence of a bug in one answer: parts of the Markdown of its group, and sections that other operations answer.
 
-use crate::answer::limit_text;
 use crate::arguments::ArgumentValues;
+use crate::fenced_text::limit_text;
 use crate::tool::{ApiRequest, path_segment};
 use serde_json::Value;
 use unslide_report::markdown::{flatten_text, quote_lines, quote_text};
@@ -28,7 +28,7 @@ const OWNERS_LIMIT: usize = 5;
 
 const NO_REPORT: &str = "No stored report of the group has a body, so neither the fault nor the stack nor its source lines are known.";
 const NO_FAULT: &str = "No analysis says what was wrong at the instruction: the report has no registers of the crash, its reason says \
-     it already, or fault analysis is off.";
+     it already, or the operator has turned the analyses off.";
 const NO_SOURCE_LINES: &str = "The stack has no source lines: they are shown once the tenant keeps source files and a pipeline sends them \
      beside the dSYMs (unslide sources send).";
 

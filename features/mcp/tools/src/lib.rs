@@ -6,6 +6,7 @@
 mod answer;
 mod arguments;
 mod evidence;
+mod fenced_text;
 mod figures;
 mod server;
 mod tool;

@@ -3,7 +3,7 @@
 use super::requests::RequestState;
 use unslide_model::DebugId;
 use unslide_store::symbol_lookups::{LookupOutcome, SymbolLookup};
-use unslide_store::{Result, TenantTx, Uuid};
+use unslide_store::{Result, TenantTx};
 
 /// Adds the look-ups of these debug ids by the tenant's sources, ordered by name.
 pub async fn add_lookups(
@@ -11,7 +11,7 @@ pub async fn add_lookups(
     debug_ids: &[DebugId],
     lookups: &mut Vec<SymbolLookup>,
 ) -> Result<()> {
-    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let ids: Vec<_> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.debug_id, r.source, r.state AS "state: RequestState", r.detail, r.asked_at, r.due_at, s.next_ask_at, s.problem, s.failures

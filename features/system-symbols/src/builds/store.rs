@@ -98,7 +98,7 @@ pub async fn unlist_images(tx: &mut OwnerTx, wanted: ImagesOfBuild<'_>, most: us
 
 /// Returns those of these images that no build lists.
 pub async fn find_unlisted(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<DebugId>> {
-    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let ids: Vec<_> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let unlisted = sqlx::query_scalar!(
         r#"SELECT d AS "d!" FROM unnest($2::uuid[]) AS d

@@ -160,7 +160,7 @@ pub async fn expect_chunks(tx: &mut TenantTx, keys: &[ObjectKey]) -> Result<()> 
 /// Records chunks. One that is there already stays, unless it expires soon. Returns the hashes of those with the new object.
 pub async fn add_chunks(tx: &mut TenantTx, chunks: &[NewChunk]) -> Result<HashSet<Sha1Hash>> {
     let hashes: Vec<Sha1Hash> = chunks.iter().map(|chunk| chunk.sha1).collect();
-    let ids: Vec<Uuid> = chunks.iter().map(|chunk| chunk.object_id).collect();
+    let ids: Vec<_> = chunks.iter().map(|chunk| chunk.object_id).collect();
     let sizes: Vec<i64> = chunks.iter().map(|chunk| to_row(chunk.size)).collect();
     let (connection, tenant, now) = tx.parts();
     let added = sqlx::query_scalar!(

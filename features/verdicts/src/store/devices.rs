@@ -81,7 +81,7 @@ pub async fn list_crashed_devices(
 /// Counts the own keys of these devices with their values, the most frequent keys first.
 pub async fn count_report_keys(tx: &mut TenantTx, devices: &[CrashedDevice]) -> Result<Vec<ValueCount>> {
     let times: Vec<OffsetDateTime> = devices.iter().map(|device| device.received_at).collect();
-    let reports: Vec<Uuid> = devices.iter().map(|device| device.report_id).collect();
+    let reports: Vec<_> = devices.iter().map(|device| device.report_id).collect();
     let variants: Vec<i32> = devices.iter().map(|device| device.variant).collect();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(

@@ -433,11 +433,11 @@ pub mod tests {
             assert_eq!(symbols_from_archive(program.dsym).0, program.uuid.parse::<DebugId>().unwrap());
         }
         let build = BUILDS.iter().find(|build| build.version == BAD_VERSION).unwrap();
-        let symbols = symbols_from_archive(build.program().dsym).1;
+        let (own, symbols) = symbols_from_archive(build.program().dsym);
         let mut random = SmallRng::seed_from_u64(7);
         let sent = super::report(build, GIFT, 1, 1_800_000_000_000, &mut random).unwrap();
-        let read = Report::read(&sent.body, &ReadLimits::default()).unwrap();
-        let own: DebugId = build.uuid.parse().unwrap();
+        let body = String::from_utf8(sent.body).unwrap().replace(build.uuid, build.program().uuid);
+        let read = Report::read(body.as_bytes(), &ReadLimits::default()).unwrap();
         let enriched =
             Plan::new(&read).enrich_within(&|id| (*id == own).then_some(&symbols), &Context::default());
         let title = enriched.grouping.unwrap().title;

@@ -65,7 +65,7 @@ pub async fn render_page(
     let by = &access.principal;
     let query = PageQuery { limit: None, cursor: state.get_text("cursor") };
     let Json(found) = list_keys(State(storage.clone()), access.clone(), Query(query)).await?;
-    let ids: Vec<Uuid> = found.items.iter().map(|key| key.id).collect();
+    let ids: Vec<_> = found.items.iter().map(|key| key.id).collect();
     // The same scope as in a revocation.
     let within = (!by.has_scope(Scope::Operator)).then_some(&by.tenant);
     let mut tx = storage.tenant(access.tenant()).await?;
