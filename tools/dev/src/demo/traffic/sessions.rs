@@ -1,6 +1,6 @@
 //! The sessions of the week: those of its reports, and many more.
 
-use super::builds::BUILDS;
+use super::builds::{BUILDS, REPAIR_VERSION};
 use super::{BoxError, Client, DAY_MILLIS, Run, RunEnd, days};
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -9,14 +9,18 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// Sessions for each report of a build.
 const SESSIONS: u32 = 60;
+/// The same of the repair, which has few reports: with them the verdict of the bug that it mends is there.
+const REPAIR_SESSIONS: u32 = 12 * SESSIONS;
 
 /// Sends the sessions of the week: that of each report, and many without one.
 pub async fn send(client: &Client, runs: &[Run], now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
     let mut sessions = runs.iter().map(|run| session_of(run, random)).collect::<Result<Vec<_>, _>>()?;
     for build in &BUILDS {
+        let each = if build.version == REPAIR_VERSION { REPAIR_SESSIONS } else { SESSIONS };
         for (begin, count) in days(build, now) {
-            for number in count..count * SESSIONS {
+            for number in count..count * each {
                 let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
                 let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
                 let (installation, user) = any_installation(build.app, random);
