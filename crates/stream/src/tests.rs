@@ -65,7 +65,7 @@ async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
 async fn topics_are_created_once_and_checked() {
     let settings = installation().await;
     let again = admin::create_topics(&settings).await.unwrap();
-    assert_eq!(again.len(), 17);
+    assert_eq!(again.len(), 18);
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
     admin::verify_topics(&settings).await.unwrap();
 
@@ -73,9 +73,9 @@ async fn topics_are_created_once_and_checked() {
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings.clone() };
     for (wrong, word, count) in [
-        (strict, "min.insync.replicas", 17),
+        (strict, "min.insync.replicas", 18),
         (larger, "max.message.bytes", 10),
-        (elsewhere, "does not exist", 17),
+        (elsewhere, "does not exist", 18),
     ] {
         match admin::verify_topics(&wrong).await {
             Err(StreamError::Topics(problems)) => {
