@@ -121,7 +121,7 @@ pub static BUILDS: [Build; 7] = [
         (REPAIR_VERSION, "391"),
         "A1D00251-5555-3144-A12A-80A257B474E2",
         UploadTime::Late,
-        [0, 0, 0, 0, 0, 12],
+        [0, 0, 0, 0, 7, 12],
         [1, 0, 2, 1, 0, 0, 0, 0],
     ),
     build(

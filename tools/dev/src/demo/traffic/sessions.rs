@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 /// Sessions for each report of a build.
 const SESSIONS: u32 = 60;
-/// The same of the repair, which has few reports: with them the verdict of the bug that it mends is there.
+/// The same of the repair, which has few reports: with those of the day before, the bug that it mends has a verdict.
 const REPAIR_SESSIONS: u32 = 12 * SESSIONS;
 
 /// Sends the sessions of the week: that of each report, and many without one.
