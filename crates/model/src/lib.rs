@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod clock;
+mod commit;
 mod counts;
 pub mod ended;
 mod grouping;
@@ -16,6 +17,7 @@ mod text;
 pub mod timestamp;
 
 pub use clock::{Clock, FixedClock, SystemClock};
+pub use commit::{is_commit, shorten_commit};
 pub use counts::cost;
 pub use counts::distinct::DistinctSketch;
 pub use counts::quantile::QuantileSketch;

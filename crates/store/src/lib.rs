@@ -37,8 +37,7 @@ mod tests;
 pub mod watched_figures;
 
 pub use database::{
-    BatchTx, Channel, Listener, LockCapacity, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx,
-    apply_migrations, read_lock_capacity,
+    BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
 pub(crate) use database::{column, json, migrations, number, purge};
 pub use events::{

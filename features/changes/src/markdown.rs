@@ -3,7 +3,7 @@
 use crate::comparing::{ImageChanges, StackChanges};
 use unslide_report::markdown::{MarkdownDocument, MarkdownStyle, quote_text};
 
-/// Returns the document.
+/// Returns the changed functions of a group as Markdown.
 pub fn write_changes(changes: &StackChanges, style: MarkdownStyle) -> String {
     let mut out = MarkdownDocument::with_title("Changed functions", style);
     let source = format!("group {}", changes.group);

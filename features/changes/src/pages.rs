@@ -16,12 +16,13 @@ use unslide_api::feature::operation::{
 };
 use unslide_changes_compare::{ChangeState, FunctionChange, NAME_CHARS};
 use unslide_model::DebugId;
-use unslide_site::{PageState, Shell, SignedIn, Template, build_link, escaping, filters, render_html};
+use unslide_site::{
+    PageState, Shell, SignedIn, Template, build_link, escaping, filters, group_path, render_html,
+};
 
 /// The path of the page.
 const CHANGES_PAGE: &str = "/console/changes";
 /// The path of the pages of groups.
-const GROUPS_PAGE: &str = "/console/groups";
 /// The most bytes of a parameter.
 const PARAMETER_BYTES: usize = 1_024;
 
@@ -197,7 +198,7 @@ fn describe_group(page: ChangesPage, changes: StackChanges) -> ChangesPage {
     ChangesPage {
         verdict: changes.text,
         about: describe_versions(changes.version.as_deref(), changes.version_before.as_deref()),
-        back: Some((format!("{GROUPS_PAGE}/{}", changes.group), "Group".to_owned())),
+        back: Some((group_path(changes.group), "Group".to_owned())),
         is_compared: changes.outcome == ChangesOutcome::Compared,
         tables: tables.collect(),
         ..page

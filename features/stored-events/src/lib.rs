@@ -27,7 +27,7 @@ const OUTCOME_HELP: &str = "Events about stored reports by outcome: those that K
 const LAG_METRIC: &str = "unslide_api_stored_events_lag_seconds";
 const LAG_HELP: &str = "Age of the oldest event about a stored report that Kafka does not have.";
 
-/// The feature as it is without settings: it writes no events.
+/// The feature without settings: it writes no events.
 pub const FEATURE: Feature =
     Feature { hook: store::SILENT_HOOK, ..Feature::new(NAME, |reader| feature(&reader.read_whole())) };
 

@@ -8,7 +8,7 @@ use crate::store::{self, ClaimedTurn, TurnEnd};
 use prometheus::IntGauge;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::tenant_turns::TenantWork;
+use unslide_api::feature::tenant_turns::{TenantWork, grow_pause};
 use unslide_api::feature::{Broker, OutcomeCounts};
 use unslide_model::{TenantId, format_causes};
 use unslide_store::{Result, Store, StoreError};
@@ -124,8 +124,8 @@ fn end_turn(has_failed: bool, failures: i32) -> TurnEnd {
     if !has_failed {
         return TurnEnd { pause: time::Duration::ZERO, failures: 0 };
     }
-    let doublings = u32::try_from(failures).unwrap_or_default().min(6);
-    let pause = (FIRST_RETRY_INTERVAL * 2_i32.pow(doublings)).min(RETRY_INTERVAL_MAX);
+    let further = u32::try_from(failures).unwrap_or_default();
+    let pause = grow_pause(FIRST_RETRY_INTERVAL, 2, further, RETRY_INTERVAL_MAX);
     TurnEnd { pause, failures: failures.saturating_add(1) }
 }
 

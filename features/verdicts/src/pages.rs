@@ -10,12 +10,12 @@ use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Api, Problem, Query, ReportsRead, parse_parameter};
 use unslide_api::feature::site::find_named_group;
 use unslide_model::GroupRef;
-use unslide_site::{PageState, Shell, SignedIn, Template, build_link, escaping, filters, render_html};
+use unslide_site::{
+    PageState, Shell, SignedIn, Template, build_link, escaping, filters, group_path, render_html,
+};
 
 /// The path of the page.
 const COMMONALITIES_PAGE: &str = "/console/commonalities";
-/// The path of the pages of groups.
-const GROUPS_PAGE: &str = "/console/groups";
 
 /// Returns the routes of the page.
 pub fn routes() -> Router<Api> {
@@ -58,7 +58,7 @@ async fn show_commonalities(
     tx.rollback();
     render_html(&CommonalitiesPage {
         shell: Shell::for_viewer(signed.viewer, crate::NAME, "What they have in common"),
-        back: format!("{GROUPS_PAGE}/{}", group.id),
+        back: group_path(group.id),
         title: group.title,
         found,
     })

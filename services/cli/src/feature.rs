@@ -64,7 +64,7 @@ pub enum CoreCommand<'c> {
     /// `unslide doctor`, with a key that may read reports. A feature only reads.
     Doctor,
     /// `unslide demo --traffic`, before it sends reports. A feature turns itself on for them, and says so.
-    DemoBegin(DemoSymbols<'c>),
+    DemoBegin(&'c [DemoSymbols<'c>]),
     /// `unslide demo --traffic`. A feature sends data of the run, and says what it sent.
     Demo(DemoRun<'c>),
     /// `unslide upload`, once symbols are sent. A feature keeps the commit, and says that it did.
@@ -90,7 +90,7 @@ pub struct SourceCommit {
     pub source_root: Option<String>,
 }
 
-/// The builds of `unslide demo --traffic` with symbols, and their source files.
+/// Builds of one program of `unslide demo --traffic` with symbols, and its source files.
 #[derive(Clone, Copy, Debug)]
 pub struct DemoSymbols<'d> {
     pub debug_ids: &'d [DebugId],

@@ -15,7 +15,7 @@ use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_model::format_causes;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, dead_letters, partitions, read_lock_capacity, reports, requests, segments};
+use unslide_store::{Store, dead_letters, partitions, reports, requests, segments};
 
 /// Number of requests that one transaction processes.
 const REQUEST_PAGE_ENTRIES: u32 = 500;
@@ -129,7 +129,7 @@ async fn make_tables(store: &Store, metrics: &Metrics) -> Result<(), MoveError> 
 
 /// Says once a day, with the new tables, if PostgreSQL has too few locks for all of them.
 async fn warn_of_few_locks(store: &Store) -> Result<(), MoveError> {
-    let capacity = read_lock_capacity(store).await?;
+    let capacity = partitions::read_lock_capacity(store).await?;
     if let Some(needed) = capacity.find_needed_setting() {
         tracing::warn!(
             needed,

@@ -111,7 +111,7 @@ fn limit_counts(counts: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::feature::RewrittenReport;
     use crate::records::Reading;
@@ -120,7 +120,8 @@ mod tests {
     use unslide_proto::{body, headers};
     use unslide_stream::Headers;
 
-    struct Shout;
+    /// Replaces the word `quiet`, and fails for `refuse`.
+    pub struct Shout;
 
     impl RewriteReports for Shout {
         fn rewrite_report(

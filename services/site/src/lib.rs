@@ -35,7 +35,7 @@ pub use flame_view::{
     list_slices,
 };
 pub use form::{LongForm, SentForm};
-pub use link::{build_link, encode_segment, is_local, session_path};
+pub use link::{build_link, encode_segment, group_path, is_local, session_path};
 pub use routes::build_site;
 pub use session::{BrowserSession, SignedIn, TakesAway, end_browser_session, find_browser_session};
 pub use shell::{FIRST_PAGE, Shell, SideBar, html_answer, html_with, list_entries, render_html};

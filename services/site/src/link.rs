@@ -1,6 +1,7 @@
 //! Addresses within the console.
 
 use form_urlencoded::Serializer;
+use std::fmt::Display;
 
 /// Writes a path with the parameters that have a value.
 pub fn build_link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
@@ -22,6 +23,11 @@ pub fn encode_segment(text: &str) -> String {
 /// Returns the path of the page of an app's session.
 pub fn session_path(app: &str, id: &str) -> String {
     build_link(&format!("/console/sessions/{}", encode_segment(id)), &[("app", Some(app))])
+}
+
+/// Returns the path of a group's page.
+pub fn group_path(id: impl Display) -> String {
+    format!("/console/groups/{id}")
 }
 
 /// Returns true for an address of the console without a host, which is safe to return to after a sign-in.

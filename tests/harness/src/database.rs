@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, TenantId};
 use unslide_store::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails};
 use unslide_store::tenants::{self, QuotaLimits};
-use unslide_store::{Settings, Store, StoreHook, partitions};
+use unslide_store::{Settings, Store, StoreHook, erasure, partitions};
 use unslide_testkit::{databases, servers};
 
 /// 20 November 2026, 08:00 UTC.
@@ -30,6 +30,19 @@ pub fn acme() -> TenantId {
 #[must_use]
 pub fn umbrella() -> TenantId {
     TenantId::new("umbrella").expect("a tenant")
+}
+
+/// Deletes a tenant, and erases its rows as a builder does.
+pub async fn erase_tenant(store: &Store, tenant: &TenantId) {
+    let mut tx = store.tenant(tenant).await.expect("a transaction");
+    erasure::begin_erasure(&mut tx).await.expect("the database").expect("a tenant");
+    tx.commit().await.expect("committed");
+    let (mut emptied, mut is_done) = (0, false);
+    while !is_done {
+        let mut tx = store.tenant(tenant).await.expect("a transaction");
+        is_done = erasure::erase_rows(&mut tx, &mut emptied, 100).await.expect("the database").is_none();
+        tx.commit().await.expect("committed");
+    }
 }
 
 /// The database of one test.

@@ -3,8 +3,10 @@
 #![expect(clippy::missing_panics_doc, reason = "a test that lacks a server fails")]
 
 mod browser;
+mod gate;
 
 pub use browser::{Browser, encode_form, list_links, redirect_location};
+pub use gate::start_gate;
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};

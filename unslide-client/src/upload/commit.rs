@@ -4,6 +4,7 @@ use clap::Args;
 use std::env;
 use std::path::Path;
 use unslide_cli::{CommandError, SourceCommit, note};
+use unslide_model::is_commit;
 
 /// The most bytes of a repository's address and of a folder that the API keeps.
 const REPOSITORY_BYTES: usize = 300;
@@ -129,8 +130,7 @@ impl CommitArguments {
 }
 
 fn parse_commit(text: &str) -> Result<String, String> {
-    let is_commit = (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit { Ok(text.to_ascii_lowercase()) } else { Err("7 to 64 hexadecimal digits".to_owned()) }
+    if is_commit(text) { Ok(text.to_ascii_lowercase()) } else { Err("7 to 64 hexadecimal digits".to_owned()) }
 }
 
 /// Returns the number of a pull request: the text, or its part in an address or a ref.

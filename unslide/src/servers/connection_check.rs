@@ -14,7 +14,8 @@ use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_cli::{Exit, Outcome, block_on, say};
 use unslide_model::{Clock, SystemClock, format_causes};
-use unslide_store::{LockCapacity, Store, StoreError, read_lock_capacity};
+use unslide_store::partitions::{LockCapacity, read_lock_capacity};
+use unslide_store::{Store, StoreError};
 use unslide_stream::access::{
     AccessFinding, AccessOutcome, AccessRule, KafkaLogin, NamePattern, check_access,
 };

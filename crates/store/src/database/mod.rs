@@ -7,7 +7,6 @@ mod error;
 pub(crate) mod json;
 mod listen;
 mod lock_timeout;
-mod locks;
 pub(crate) mod migrations;
 pub(crate) mod number;
 mod partitioned_indexes;
@@ -17,7 +16,6 @@ mod store;
 
 pub use error::StoreError;
 pub use listen::{Channel, Listener};
-pub use locks::{LockCapacity, read_lock_capacity};
 pub use migrations::{Migrated, apply_migrations};
 pub use settings::Settings;
 pub use store::{BatchTx, OwnerTx, Store, TenantTx};

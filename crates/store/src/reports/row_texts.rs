@@ -6,11 +6,11 @@ use super::rows::{GroupRow, GroupTexts, truncate_title};
 use crate::groups::lock_out_merges;
 use crate::number::{from_row32, to_row32};
 use crate::{GroupId, Result, TenantTx, Uuid, json};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::ReportId;
 
-/// What the row of a report has of the app's and the device's own words.
+/// Free texts in the row of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowTexts {
     /// The report.
@@ -106,13 +106,9 @@ fn build_row(key: &KeyRow, texts: &RowTexts) -> Value {
         "variant": variant,
         "reason": texts.reason.as_deref().map(truncate_title),
         "title": texts.title.as_deref().map(truncate_title),
-        "summary": as_object(&texts.summary),
-        "context": as_object(&texts.context),
+        "summary": texts.summary,
+        "context": texts.context,
     })
-}
-
-fn as_object(value: &Value) -> Value {
-    value.as_object().map_or_else(|| Value::Object(Map::new()), |object| Value::Object(object.clone()))
 }
 
 /// A report with other texts than before, and its group.

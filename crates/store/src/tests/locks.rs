@@ -1,7 +1,6 @@
 //! Locks of statements over all stored days.
 
-use crate::read_lock_capacity;
-use crate::reports::partitions::ensure_partitions;
+use crate::reports::partitions::{ensure_partitions, read_lock_capacity};
 use crate::tests::database::{Database, start};
 use time::Duration;
 

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 use unslide_cli::{AddedLine, Client, CoreCommand, SourceCommit, UploadedBuilds};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, shorten_commit};
 
 /// The path of the operation, and the most debug ids that it takes.
 const COMMIT_PATH: &str = "/v1/builds/commit";
 const DEBUG_IDS_LIMIT: usize = 500;
-/// Digits of the commit in the line.
-const SHORT_DIGITS: usize = 12;
 
 /// Sends the commit of uploaded builds, and says so.
 pub fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
@@ -17,7 +15,7 @@ pub fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'
         for some in debug_ids.chunks(DEBUG_IDS_LIMIT) {
             client.put::<Value>(COMMIT_PATH, &build_body(some, commit)).await?;
         }
-        let short = commit.commit.get(..SHORT_DIGITS).unwrap_or(&commit.commit);
+        let short = shorten_commit(&commit.commit);
         let builds = if debug_ids.len() == 1 { "1 build" } else { &format!("{} builds", debug_ids.len()) };
         Ok(Some(format!("the commit {short} is kept with {builds}")))
     })

@@ -7,11 +7,8 @@ use crate::store::BuildCommitRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use unslide_changes_compare::{ChangeState, FunctionChange};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, shorten_commit};
 use utoipa::ToSchema;
-
-/// Digits of a commit that people read.
-const SHORT_DIGITS: usize = 12;
 
 /// The commits of two builds, and the page that compares them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -128,11 +125,6 @@ impl BuildCommits {
 pub fn find_common_repository(addresses: [&Option<String>; 2]) -> Option<Repository> {
     let [before, after] = addresses.map(|address| Repository::parse(address.as_deref()?).ok());
     before.filter(|before| after.as_ref() == Some(before))
-}
-
-/// Returns the beginning of a commit, for people.
-pub fn shorten_commit(commit: &str) -> &str {
-    commit.get(..SHORT_DIGITS).unwrap_or(commit)
 }
 
 #[cfg(test)]

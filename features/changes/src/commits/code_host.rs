@@ -18,7 +18,7 @@ enum CodeHost {
 }
 
 impl CodeHost {
-    /// Recognises a host by its name: the public ones, and own servers whose name begins with that of the product.
+    /// Recognises a host by its name: the public ones, and own servers with a name that begins with that of the product.
     fn from_name(host: &str) -> Option<CodeHost> {
         let (product, _) = host.split_once('.')?;
         match (host, product) {

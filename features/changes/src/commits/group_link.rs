@@ -1,8 +1,9 @@
 //! The link from a text about a group to the comparison of two commits.
 
-use super::build_commits::{find_common_repository, shorten_commit};
+use super::build_commits::find_common_repository;
 use super::code_host::build_compare_url;
 use crate::store::VersionCommit;
+use unslide_model::shorten_commit;
 use unslide_store::group_links::GroupLink;
 
 /// Returns the link for the commits of two versions, in the order of their images: the pair of one repository that most images have.

@@ -4,6 +4,7 @@ use super::repository::Repository;
 use crate::store::NewBuildCommitRow;
 use serde::Deserialize;
 use unslide_api::feature::operation::{Kind, Problem, is_text};
+use unslide_model::is_commit;
 use utoipa::ToSchema;
 
 /// The most bytes of the folder of a checkout.
@@ -41,8 +42,7 @@ pub fn check_commit(new: NewBuildCommit) -> Result<NewBuildCommitRow, Problem> {
     let NewBuildCommit { debug_ids: _, commit, repository, pull_request, source_root } = new;
     let refuse =
         |field: &str, reason: &str| Err(Problem::new(Kind::InvalidBody, format!("{field}: {reason}")));
-    let is_commit = (7..=64).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_commit {
+    if !is_commit(&commit) {
         return refuse("commit", "7 to 64 hexadecimal digits");
     }
     if let Some(Err(error)) = repository.as_deref().map(Repository::parse) {

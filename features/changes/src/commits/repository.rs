@@ -21,7 +21,7 @@ pub enum RepositoryError {
     HasCredentials,
 }
 
-/// The parts of an address by which repositories are told apart and linked.
+/// The parts of an address that distinguish repositories and make their links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
     /// In lower case, with the port of HTTPS if it is not the usual one.
@@ -63,7 +63,6 @@ impl Repository {
         Repository::from_parts(host, path, false)
     }
 
-    /// Returns the host.
     pub fn host(&self) -> &str {
         &self.host
     }

@@ -1,4 +1,4 @@
-//! The commits of builds.
+//! The statements about commits, by the debug ids of builds.
 
 use std::collections::BTreeSet;
 use unslide_model::DebugId;
@@ -7,7 +7,7 @@ use unslide_store::{OwnerTx, Result, TenantTx};
 /// The most builds of a tenant with a commit. The newest are kept.
 const BUILDS_LIMIT: i64 = 100_000;
 
-/// The commit of a build as it is stored.
+/// The stored commit of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildCommitRow {
     pub debug_id: DebugId,
@@ -22,7 +22,7 @@ pub struct BuildCommitRow {
 pub struct NewBuildCommitRow {
     /// 7 to 64 hexadecimal digits in lower case.
     pub commit: String,
-    /// An address without credentials.
+    /// The address of the repository, without credentials.
     pub repository: Option<String>,
     pub pull_request: Option<i32>,
     pub source_root: Option<String>,

@@ -104,11 +104,6 @@ pub fn counted_reports(group: &ListedGroup) -> i64 {
     group.growth.map_or(group.reports, |growth| growth.reports)
 }
 
-/// Returns the path of a group's page.
-pub fn group_path(id: impl Display) -> String {
-    format!("/console/groups/{id}")
-}
-
 /// Returns the path of the reports with an image.
 pub fn image_path(debug_id: impl Display) -> String {
     format!("/console/reports?debug_id={debug_id}")

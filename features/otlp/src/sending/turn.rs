@@ -1,6 +1,7 @@
 //! The end of a tenant's turn: when the next one is due, and what the tenant reads.
 
 use crate::store::SendEnd;
+use unslide_api::feature::tenant_turns::grow_pause;
 use unslide_api::problem::Problem;
 use unslide_model::TenantId;
 
@@ -52,8 +53,8 @@ pub fn end_turn(
     tenant: &TenantId,
 ) -> Option<SendEnd> {
     let failures = if has_sent { 0 } else { failures };
-    let doublings = u32::try_from(failures).unwrap_or_default().min(6);
-    let usual = (FIRST_RETRY_INTERVAL * 2_i32.pow(doublings)).min(RETRY_INTERVAL_MAX);
+    let further = u32::try_from(failures).unwrap_or_default();
+    let usual = grow_pause(FIRST_RETRY_INTERVAL, 2, further, RETRY_INTERVAL_MAX);
     let (problem, pause) = match ended {
         Err(SendFailure::Superseded) => return None,
         Ok(()) => return Some(end_without_failure(has_sent)),

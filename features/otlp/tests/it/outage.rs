@@ -2,31 +2,10 @@
 
 use crate::otlp_api::{APP, PROTOBUF, apple_text, post, public_key, request, start_with};
 use prost::Message;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use unslide_model::Scope;
-use unslide_world::wait_until;
+use unslide_world::{start_gate, wait_until};
 
 const A: &str = "55555555-5555-4555-8555-555555555555";
-
-/// The way to Kafka, which is closed at first. Returns its port, and the place for the address that opens it.
-async fn start_gate() -> (u16, watch::Sender<Option<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let kafka = watch::Sender::new(None::<String>);
-    let opened = kafka.subscribe();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let address = opened.borrow().clone();
-            if let Some(address) = address {
-                let mut server = TcpStream::connect(address).await.unwrap();
-                tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
-            }
-        }
-    });
-    (port, kafka)
-}
 
 #[tokio::test]
 async fn an_outage_of_kafka_is_answered_with_503_until_it_is_over() {

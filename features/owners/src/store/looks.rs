@@ -5,6 +5,7 @@ use super::apps::OwnersApp;
 use super::files::OwnersFileId;
 use super::groups::{OwnerLook, read_explanation};
 use time::Duration;
+use unslide_api::feature::tenant_turns::grow_pause;
 use unslide_model::{ReportId, TenantId};
 use unslide_owners_formats::OwnerOutcome;
 use unslide_store::groups::labels::set_labels;
@@ -270,8 +271,7 @@ pub async fn record_failed_look(tx: &mut TenantTx, due: &DueGroup) -> Result<boo
     if due.failures + 1 >= LOOK_FAILURES_LIMIT {
         return give_up(tx, due).await;
     }
-    let doublings = due.failures.min(LOOK_FAILURES_LIMIT);
-    let pause = (LOOK_RETRY_BACKOFF * 2_i32.pow(doublings)).min(LOOK_RETRY_BACKOFF_LIMIT);
+    let pause = grow_pause(LOOK_RETRY_BACKOFF, 2, due.failures, LOOK_RETRY_BACKOFF_LIMIT);
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE group_owners SET failures = failures + 1, next_look_at = $4

@@ -8,9 +8,10 @@ use collect::BundleWriter;
 use serde_json::{Value, json};
 use std::io::Cursor;
 use unslide_cli::{
-    AddedLine, ApiServer, Client, ClientFeature, CoreCommand, FeatureCommand, Outcome, SwitchPosition,
-    run_switch,
+    AddedLine, ApiServer, BoxError, Client, ClientFeature, CoreCommand, FeatureCommand, Outcome,
+    SwitchPosition, run_switch,
 };
+use unslide_model::DebugId;
 
 /// Everything that the feature adds to the command line.
 pub const FEATURE: ClientFeature = ClientFeature {
@@ -25,19 +26,27 @@ const SWITCH_PATH: &str = "/v1/sources";
 /// Turns it on for `unslide demo --traffic`, and sends the source files of the demo.
 fn add_line<'c>(client: &'c Client, command: CoreCommand<'c>) -> AddedLine<'c> {
     Box::pin(async move {
-        let CoreCommand::DemoBegin(symbols) = command else { return Ok(None) };
+        let CoreCommand::DemoBegin(programs) = command else { return Ok(None) };
         let _: Value = client.put(SWITCH_PATH, &json!({ "enabled": true })).await?;
-        for debug_id in symbols.debug_ids {
-            let mut bundle = Cursor::new(Vec::new());
-            let mut writer = BundleWriter::start(&mut bundle)?;
-            for (path, text) in symbols.sources {
-                writer.add_file(path, text.as_bytes())?;
+        for program in programs {
+            for debug_id in program.debug_ids {
+                let bundle = write_bundle(program.sources, debug_id)?;
+                let _: Value = client.send_bytes(send::BUNDLES_PATH, &bundle.into()).await?;
             }
-            writer.finish(&debug_id.to_string(), "arm64")?;
-            let _: Value = client.send_bytes(send::BUNDLES_PATH, &bundle.into_inner().into()).await?;
         }
         Ok(Some("source files are kept, and those of the Cafe are sent (unslide sources send)".to_owned()))
     })
+}
+
+/// Writes the bundle of the source files of a build.
+fn write_bundle(sources: &[(&str, &str)], debug_id: &DebugId) -> Result<Vec<u8>, BoxError> {
+    let mut bundle = Cursor::new(Vec::new());
+    let mut writer = BundleWriter::start(&mut bundle)?;
+    for (path, text) in sources {
+        writer.add_file(path, text.as_bytes())?;
+    }
+    writer.finish(&debug_id.to_string(), "arm64")?;
+    Ok(bundle.into_inner())
 }
 
 /// Show whether source files are kept beside symbols, change it, or send them

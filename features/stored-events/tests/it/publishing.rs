@@ -2,9 +2,6 @@
 
 use crate::reports::{report_of_run, revise_report};
 use std::collections::BTreeMap;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use unslide_harness::database::arrival;
 use unslide_proto::Message;
 use unslide_proto::stored::StoredEvent;
@@ -12,7 +9,7 @@ use unslide_store::reports::{self, Arrival, Effects};
 use unslide_store::{erasure, partitions};
 use unslide_stored_events::Config;
 use unslide_stream::{Record, scan};
-use unslide_world::{World, tenant_id, wait_until};
+use unslide_world::{World, start_gate, tenant_id, wait_until};
 
 /// Starts an api with this feature alone.
 pub async fn start_api(enabled: bool, change: impl FnOnce(&mut unslide_api::Config)) -> World {
@@ -110,24 +107,6 @@ async fn a_table_made_of_the_events_counts_what_the_api_counts() {
     world.wait_for_metric("unslide_api_stored_events_total{outcome=\"sent\"}", 8.0).await;
     world.wait_for_metric("unslide_api_stored_events_lag_seconds", 0.0).await;
     world.stop().await;
-}
-
-/// The way to Kafka, which is closed at first. Returns its port, and the place for the address that opens it.
-async fn start_gate() -> (u16, watch::Sender<Option<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let kafka = watch::Sender::new(None::<String>);
-    let opened = kafka.subscribe();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let address = opened.borrow().clone();
-            if let Some(address) = address {
-                let mut server = TcpStream::connect(address).await.unwrap();
-                tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
-            }
-        }
-    });
-    (port, kafka)
 }
 
 #[tokio::test]

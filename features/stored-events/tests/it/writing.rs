@@ -3,7 +3,7 @@
 use crate::reports::{NAMES, RUN, named_report, report_of_run, revise_report};
 use crate::waiting::{describe_events, read_waiting, writing_database};
 use time::Duration;
-use unslide_harness::database::{TestDatabase, acme, arrival, grouping, umbrella};
+use unslide_harness::database::{TestDatabase, acme, arrival, erase_tenant, grouping, umbrella};
 use unslide_person_erasure::search::PersonSearch;
 use unslide_person_erasure::store::{NewPersonErasure, begin_erasure as begin_person_erasure, find_open};
 use unslide_proto::Message;
@@ -220,18 +220,7 @@ async fn a_report_of_a_crash_that_another_report_counts_for_is_told_again() {
 async fn of_a_deleted_tenant_only_its_own_end_is_left() {
     let database = writing_database().await;
     database.store(&[arrival(1)]).await;
-    let mut tx = database.store.tenant(&acme()).await.unwrap();
-    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
-    tx.commit().await.unwrap();
-    let mut emptied = 0;
-    loop {
-        let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, &mut emptied, 1_000).await.unwrap();
-        tx.commit().await.unwrap();
-        if gone.is_none() {
-            break;
-        }
-    }
+    erase_tenant(&database.store, &acme()).await;
     let events = read_waiting(&database).await;
     let end = StoredEvent {
         tenant: "acme".to_owned(),

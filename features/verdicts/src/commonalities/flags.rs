@@ -5,7 +5,7 @@ use super::{ComparedFact, NotCompared};
 use crate::store::{InstallationCounts, VALUES_OF_FLAG_LIMIT, ValueCount};
 use std::collections::BTreeMap;
 
-/// The share of installations whose sessions have to carry flags. If too few do, those that do are others than the rest.
+/// The share of installations with sessions that have to carry flags. If too few do, those that do are others than the rest.
 const CARRYING_PERCENT: i64 = 90;
 /// Flags that are compared, the most frequent ones.
 const FLAGS_LIMIT: usize = 100;

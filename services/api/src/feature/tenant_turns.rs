@@ -18,11 +18,25 @@ const FIRST_BACKOFF: time::Duration = time::Duration::seconds(10);
 /// The longest pause after a failure.
 pub const BACKOFF_MAX: time::Duration = time::Duration::hours(6);
 
+/// Failures after which a pause grows no more, whatever its limit.
+const GROWTHS_LIMIT: u32 = 13;
+
 /// Returns the pause before the next attempt after this many have failed.
 #[must_use]
 pub fn retry_pause(attempts: i32) -> time::Duration {
-    let triplings = u32::try_from(attempts.saturating_sub(1)).unwrap_or_default().min(8);
-    (FIRST_BACKOFF * 3_i32.pow(triplings)).min(BACKOFF_MAX)
+    let further = u32::try_from(attempts.saturating_sub(1)).unwrap_or_default();
+    grow_pause(FIRST_BACKOFF, 3, further, BACKOFF_MAX)
+}
+
+/// Returns the first pause, multiplied by `factor` for each further failure, up to the longest.
+#[must_use]
+pub fn grow_pause(
+    first: time::Duration,
+    factor: i32,
+    further_failures: u32,
+    longest: time::Duration,
+) -> time::Duration {
+    (first * factor.pow(further_failures.min(GROWTHS_LIMIT))).min(longest)
 }
 
 /// Work that a feature does for tenants.

@@ -115,8 +115,9 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::feature::{EventKeys, RewriteReports, RewrittenReport};
+    use crate::feature::EventKeys;
     use crate::records::enriched::tests::reading;
+    use crate::rewriting::tests::Shout;
     use std::sync::Arc;
     use unslide_model::Secret;
     use unslide_proto::event::{EventError, GatewayEvent};
@@ -174,41 +175,21 @@ pub mod tests {
         read_event(record, &reading, &PAYLOADS)
     }
 
-    /// Replaces the word `red`, and fails for `black`.
-    struct Paint;
-
-    impl RewriteReports for Paint {
-        fn rewrite_report(
-            &self,
-            tenant: &TenantId,
-            app: &str,
-            document: &[u8],
-        ) -> Result<Option<RewrittenReport>, String> {
-            assert_eq!((tenant.as_str(), app), ("acme", "com.acme.shop"));
-            let text = String::from_utf8_lossy(document);
-            if text.contains("black") {
-                return Err("no".to_owned());
-            }
-            let document = text.replace("red", "green").into_bytes();
-            Ok(text.contains("red").then_some(RewrittenReport { document, changes: [].into() }))
-        }
-    }
-
     #[test]
     fn rewriters_of_reports_change_the_keys_of_an_event_and_nothing_else() {
-        let rewriters = LoadedRewriters::single("paint", Arc::new(Paint));
+        let rewriters = LoadedRewriters::single("shout", Arc::new(Shout));
         let reading = Reading { rewriters, now: now(), ..reading() };
         let keys_of = |keys: &str| {
-            let value = EVENT.replace(r#""m1""#, &format!(r#""red","keys":{keys}"#));
+            let value = EVENT.replace(r#""m1""#, &format!(r#""quiet","keys":{keys}"#));
             let read = read_event(&record(&value, of_acme()), &reading, &PAYLOADS).unwrap();
             let event = &read.event.arrival::<Launch>().unwrap().event;
-            assert_eq!(event.id, "red");
+            assert_eq!(event.id, "quiet");
             event.keys.clone().map(|keys| Value::Object(keys).to_string())
         };
         for (sent, stored) in [
-            (r#"{"theme":"red"}"#, Some(r#"{"theme":"green"}"#)),
+            (r#"{"theme":"quiet"}"#, Some(r#"{"theme":"LOUD"}"#)),
             (r#"{"theme":"blue"}"#, Some(r#"{"theme":"blue"}"#)),
-            (r#"{"theme":"black"}"#, None),
+            (r#"{"theme":"refuse"}"#, None),
             ("null", None),
         ] {
             assert_eq!(keys_of(sent).as_deref(), stored, "{sent}");

@@ -2,9 +2,10 @@
 //! Proves: deletion
 
 use crate::indexer_fixture::{World, acme, report};
+use unslide_harness::database::erase_tenant;
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
-use unslide_store::{erasure, tenants};
+use unslide_store::tenants;
 
 /// What a deleted tenant's reports have left in the topic is not stored, neither when it is read late nor
 /// in a replay from the start; those of others are.
@@ -20,18 +21,7 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     let running = world.start();
     world.wait_for_number("SELECT count(*) FROM reports", 2).await;
     running.stop().await;
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
-    erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
-    tx.commit().await.unwrap();
-    let mut emptied = 0;
-    loop {
-        let mut tx = world.store.tenant(&acme()).await.unwrap();
-        let gone = erasure::erase_rows(&mut tx, &mut emptied, 100).await.unwrap();
-        tx.commit().await.unwrap();
-        if gone.is_none() {
-            break;
-        }
-    }
+    erase_tenant(&world.store, &acme()).await;
     world.send(2, 1, None).await;
     world.answer(1, 2, Outcome::Unchanged).await;
     // A replay: everything that the topics hold is read again.

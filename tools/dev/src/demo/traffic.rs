@@ -18,7 +18,7 @@ mod team;
 
 use super::{kafka, step, upload};
 use crate::dev::Installation;
-use builds::{BAD_VERSION, BUILDS, Build, EDITED_PROGRAM, PROGRAM, UploadTime};
+use builds::{BAD_VERSION, BUILDS, Build, EDITED_PROGRAM, PROGRAM, Program, UploadTime};
 pub use progress::count_reports;
 use progress::{heal, reports_of, upload_build, wait};
 use rand::rngs::SmallRng;
@@ -166,16 +166,14 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
     }
     upload(client, "Loyalty.dSYM.zip", swift::DSYM.into()).await?;
     upload(client, "main.jsbundle.map", javascript::source_map()?.into()).await?;
-    for program in [&PROGRAM, &EDITED_PROGRAM] {
-        let uploaded = BUILDS
-            .iter()
-            .filter(|build| build.upload == UploadTime::Before && build.program().uuid == program.uuid);
-        let debug_ids: Vec<DebugId> = uploaded.map(|build| build.uuid.parse()).collect::<Result<_, _>>()?;
-        let symbols = DemoSymbols { debug_ids: &debug_ids, sources: &program.sources };
-        for add_line in add_lines {
-            if let Some(done) = add_line(client, CoreCommand::DemoBegin(symbols)).await? {
-                say!("      {done}");
-            }
+    let (own, edited) = (list_uploaded_ids(&PROGRAM)?, list_uploaded_ids(&EDITED_PROGRAM)?);
+    let programs = [
+        DemoSymbols { debug_ids: &own, sources: &PROGRAM.sources },
+        DemoSymbols { debug_ids: &edited, sources: &EDITED_PROGRAM.sources },
+    ];
+    for add_line in add_lines {
+        if let Some(done) = add_line(client, CoreCommand::DemoBegin(&programs)).await? {
+            say!("      {done}");
         }
     }
     step("2/5", "a week of reports goes to Kafka: first those from before the bad release, which are stored");
@@ -222,6 +220,14 @@ pub async fn send(facts: &Installation, client: &Client, add_lines: &[AddLine]) 
         heal(client, build).await?;
     }
     Ok(())
+}
+
+/// Returns the debug ids of the builds of a program that are uploaded before their reports.
+fn list_uploaded_ids(program: &Program) -> Result<Vec<DebugId>, BoxError> {
+    let uploaded = BUILDS
+        .iter()
+        .filter(|build| build.upload == UploadTime::Before && build.program().uuid == program.uuid);
+    Ok(uploaded.map(|build| build.uuid.parse()).collect::<Result<_, _>>()?)
 }
 
 /// Returns a run that ended out of memory. The page of its report links to the data of features.

@@ -3,9 +3,8 @@
 use super::search::{ImageSuspects, SuspectCommit};
 use serde::Serialize;
 use unslide_cli::say;
+use unslide_model::shorten_commit;
 
-/// Digits of a commit in a line.
-const SHORT_DIGITS: usize = 12;
 /// Characters of a time that are its day.
 const DAY_CHARS: usize = 10;
 
@@ -55,7 +54,7 @@ fn print_image(image: &ImageSuspects) {
 
 fn describe_commit(found: &SuspectCommit) -> String {
     let SuspectCommit { commit, author, email, at, subject } = found;
-    let commit = commit.get(..SHORT_DIGITS).unwrap_or(commit);
+    let commit = shorten_commit(commit);
     let day = at.get(..DAY_CHARS).unwrap_or(at);
     format!("{commit} {day} {author} <{email}>: {subject}")
 }

@@ -35,7 +35,7 @@ pub enum GitError {
     Failed(String),
 }
 
-/// A checkout.
+/// The root of a checkout of a git repository.
 pub struct Checkout {
     root: PathBuf,
 }

@@ -5,6 +5,7 @@ use super::group_changes::{AnsweredCommit, AnsweredCommits, AnsweredImage};
 use super::source_file::{find_by_names, is_inside};
 use serde::Serialize;
 use unslide_changes_compare::{ChangeState, FunctionChange};
+use unslide_model::is_commit;
 
 /// Commits that are named of one function.
 const COMMITS_LIMIT: usize = 20;
@@ -53,7 +54,7 @@ pub struct FunctionSuspects {
     /// Why no commit is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The newest first.
+    /// Commits that changed its lines, the newest first.
     pub commits: Vec<SuspectCommit>,
 }
 
@@ -110,11 +111,6 @@ pub async fn find_suspects(checkout: &Checkout, image: AnsweredImage) -> Result<
         found.functions.push(suspects);
     }
     Ok(found)
-}
-
-/// Returns true for digits that git cannot take for an option or another name.
-fn is_commit(text: &str) -> bool {
-    (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Says what to do if a commit is not in the checkout. None if both are.

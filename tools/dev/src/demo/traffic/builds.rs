@@ -10,7 +10,7 @@ const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
 pub struct Program {
     /// The archive of its dSYM.
     pub dsym: &'static [u8],
-    /// The UUID in it.
+    /// The UUID that the dSYM and the report have.
     pub uuid: &'static str,
     /// The report of a crash in it.
     pub crash: &'static [u8],
