@@ -1,7 +1,7 @@
 //! Bodies that are chosen among those of a group and day, and bodies that are dropped. A report without a body keeps its row, and its
 //! part in every list and count. It asks for no symbols any more, because there is nothing to symbolicate.
 
-use super::lock_known;
+use super::{find_arrival_times, lock_known};
 use crate::column::ReportIdColumn;
 use crate::number::{from_row32, to_row32};
 use crate::segments::drop_frames;
@@ -183,19 +183,23 @@ pub async fn list_like_reports(tx: &mut TenantTx, reports: &[(ReportId, u32)]) -
     if reports.is_empty() {
         return Ok(Vec::new());
     }
+    let ids = to_column(reports, |(id, _)| id.uuid());
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.report_id AS "report_id!: ReportIdColumn", r.variant AS "variant!", r.revision AS "revision!",
                   r.like_report AS "like_report!: ReportIdColumn", r.like_variant AS "like_variant!"
            FROM unnest($2::uuid[], $3::integer[]) AS n (id, variant) CROSS JOIN LATERAL (
                SELECT o.* FROM report_keys k
-               JOIN reports o ON o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id AND o.variant = k.variant
+               JOIN reports o ON o.tenant = $1 AND o.received_at = ANY ($4) AND o.received_at = k.received_at
+                             AND o.report_id = k.report_id AND o.variant = k.variant
                WHERE k.tenant = $1 AND k.report_id = n.id AND k.variant = n.variant AND k.deleted_at IS NULL
                  AND o.body_kept IS FALSE AND o.like_report IS NOT NULL AND o.like_variant IS NOT NULL
                LIMIT 1) r"#,
         tenant,
-        &to_column(reports, |(id, _)| id.uuid()),
-        &to_column(reports, |(_, variant)| to_row32(*variant))
+        &ids,
+        &to_column(reports, |(_, variant)| to_row32(*variant)),
+        &times
     )
     .fetch_all(connection)
     .await?;

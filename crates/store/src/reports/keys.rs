@@ -291,6 +291,21 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Re
     .await?)
 }
 
+/// Returns the times at which the reports with these ids arrived, in all their variants. A statement that has the times as a parameter
+/// is planned for their days and locks no others. One that joins the keys is planned for every day, and locks each with its indexes.
+///
+/// # Errors
+/// The database fails.
+pub async fn find_arrival_times(tx: &mut TenantTx, reports: &[Uuid]) -> Result<Vec<OffsetDateTime>> {
+    let (connection, tenant, _) = tx.parts();
+    let times = sqlx::query_scalar!(
+        "SELECT DISTINCT received_at FROM report_keys WHERE tenant = $1 AND report_id = ANY ($2)",
+        tenant,
+        reports
+    );
+    Ok(times.fetch_all(connection).await?)
+}
+
 /// Locks the keys of these reports as far as they exist, in the order of `wanted`, and makes none.
 pub(super) async fn lock_stored(
     tx: &mut TenantTx,

@@ -21,6 +21,7 @@ pub use delete::delete_report;
 pub(crate) use delete::drop_rest;
 pub use groups::{deltas, regroup, return_group};
 pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
+pub use keys::find_arrival_times;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use person::{PersonReports, list_person_reports};
 pub(crate) use rollups::HOUR_COUNTS_RETENTION;

@@ -1,13 +1,14 @@
 //! Free texts in the rows of reports without a body, for rules that take something out of stored reports.
 
 use super::groups::{lock_groups, update_terms};
-use super::keys::{KeyRow, lock_known};
+use super::keys::{KeyRow, find_arrival_times, lock_known};
 use super::rows::{GroupRow, GroupTexts, truncate_title};
 use crate::groups::lock_out_merges;
 use crate::number::{from_row32, to_row32};
 use crate::{GroupId, Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
 use unslide_model::ReportId;
 
 /// Free texts in the row of a report.
@@ -36,6 +37,7 @@ pub struct RowTexts {
 pub async fn read_row_texts(tx: &mut TenantTx, reports: &[(ReportId, u32)]) -> Result<Vec<RowTexts>> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) =
         reports.iter().map(|(id, variant)| (id.uuid(), to_row32(*variant))).unzip();
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.report_id AS "report_id!", r.variant AS "variant!", r.app AS "app!", r.reason, r.title, r.summary AS "summary!",
@@ -44,12 +46,13 @@ pub async fn read_row_texts(tx: &mut TenantTx, reports: &[(ReportId, u32)]) -> R
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
            CROSS JOIN LATERAL (
                SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id AND o.variant = k.variant
-                 AND o.body_kept IS FALSE
+               WHERE o.tenant = $1 AND o.received_at = ANY ($4) AND o.received_at = k.received_at AND o.report_id = k.report_id
+                 AND o.variant = k.variant AND o.body_kept IS FALSE
                LIMIT 1) r"#,
         tenant,
         &ids,
-        &variants
+        &variants,
+        &times
     )
     .fetch_all(connection)
     .await?;
@@ -82,7 +85,8 @@ pub async fn replace_row_texts(tx: &mut TenantTx, replaced: &[RowTexts]) -> Resu
     let wanted: Vec<(Uuid, i32)> = by_report.keys().copied().collect();
     let keys = lock_known(tx, &wanted).await?;
     let rows = keys.iter().filter_map(|key| Some(build_row(key, by_report.get(&key.row_key())?)));
-    let written = write_rows(tx, rows.collect()).await?;
+    let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
+    let written = write_rows(tx, rows.collect(), &times).await?;
     let groups: BTreeSet<GroupId> = written.iter().filter_map(|one| one.group).collect();
     lock_groups(tx, &groups.into_iter().collect::<Vec<_>>()).await?;
     let new_terms: Vec<(GroupId, Vec<String>)> = written
@@ -118,21 +122,23 @@ struct ReplacedTexts {
     after: GroupTexts,
 }
 
-async fn write_rows(tx: &mut TenantTx, rows: Vec<Value>) -> Result<Vec<ReplacedTexts>> {
+async fn write_rows(tx: &mut TenantTx, rows: Vec<Value>, times: &[OffsetDateTime]) -> Result<Vec<ReplacedTexts>> {
     let (connection, tenant, _) = tx.parts();
     let written = sqlx::query!(
         r#"WITH texts AS MATERIALIZED (SELECT * FROM jsonb_populate_recordset(NULL::reports, $2)),
            before AS MATERIALIZED (
                SELECT r.received_at, r.report_id, r.variant, r.reason, r.title FROM texts n
-               JOIN reports r ON r.tenant = $1 AND r.received_at = n.received_at AND r.report_id = n.report_id AND r.variant = n.variant)
+               JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($3) AND r.received_at = n.received_at
+                             AND r.report_id = n.report_id AND r.variant = n.variant)
            UPDATE reports r SET reason = n.reason, title = n.title, summary = n.summary, context = n.context
            FROM texts n JOIN before b USING (received_at, report_id, variant)
-           WHERE r.tenant = $1 AND r.received_at = n.received_at AND r.report_id = n.report_id AND r.variant = n.variant
-             AND r.body_kept IS FALSE
+           WHERE r.tenant = $1 AND r.received_at = ANY ($3) AND r.received_at = n.received_at AND r.report_id = n.report_id
+             AND r.variant = n.variant AND r.body_kept IS FALSE
            RETURNING r.group_id AS "group_id: GroupId", b.reason AS "reason_before?", b.title AS "title_before?",
                      r.reason, r.title"#,
         tenant,
-        Value::Array(rows)
+        Value::Array(rows),
+        times
     )
     .fetch_all(connection)
     .await?;

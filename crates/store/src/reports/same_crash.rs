@@ -1,7 +1,7 @@
 //! Crashes that several reports tell of: the best report counts, and the others are kept beside it.
 
 use super::groups;
-use super::keys::{KeyRow, lock_known};
+use super::keys::{KeyRow, find_arrival_times, lock_known};
 use super::rollups::{self, Counted};
 use crate::column::TenantColumn;
 use crate::events::{ReportPlace, StoreEvent};
@@ -143,16 +143,19 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
 async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<ReportKey>> {
     let (mut id, mut variant) = (report.0.uuid(), Some(report.1));
     for _ in 0..STEPS_LIMIT {
+        let times = find_arrival_times(tx, &[id]).await?;
         let (connection, tenant, _) = tx.parts();
         let found = sqlx::query!(
             r#"SELECT r.variant AS "variant!", r.same_crash_as FROM report_keys k
-               JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+               JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at
+                             AND r.report_id = k.report_id AND r.variant = k.variant
                WHERE k.tenant = $1 AND k.report_id = $2 AND CASE WHEN $3::integer IS NULL THEN r.fatal AND r.same_crash_as IS NULL
                                                                  ELSE k.variant = $3 END
                ORDER BY k.variant LIMIT 1"#,
             tenant,
             id,
-            variant
+            variant,
+            &times
         )
         .fetch_optional(connection)
         .await?;
@@ -167,14 +170,17 @@ async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Rep
 
 /// Reads a report if it counts for its crash.
 async fn read_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Telling>> {
+    let times = find_arrival_times(tx, &[report.0.uuid()]).await?;
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT r.teller, r.metric_kit AS "metric_kit!", r.run_id, r.received_at AS "received_at!" FROM report_keys k
-           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+           JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at
+                         AND r.report_id = k.report_id AND r.variant = k.variant
            WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND r.fatal AND r.same_crash_as IS NULL"#,
         tenant,
         report.0.uuid(),
-        report.1
+        report.1,
+        &times
     )
     .fetch_optional(connection)
     .await?;
@@ -229,16 +235,18 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<b
 
 /// Returns the group of the report that counts for a crash.
 async fn find_group(tx: &mut TenantTx, app: &str, report: Uuid) -> Result<Option<GroupId>> {
+    let times = find_arrival_times(tx, &[report]).await?;
     let (connection, tenant, _) = tx.parts();
     let group = sqlx::query_scalar!(
         r#"SELECT r.group_id AS "group!: GroupId" FROM report_keys k
-           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
-                         AND r.variant = k.variant
+           JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at
+                         AND r.report_id = k.report_id AND r.variant = k.variant
            WHERE k.tenant = $1 AND k.report_id = $2 AND r.app = $3 AND r.same_crash_as IS NULL AND r.group_id IS NOT NULL
            ORDER BY k.variant LIMIT 1"#,
         tenant,
         report,
-        app
+        app,
+        &times
     );
     Ok(group.fetch_optional(connection).await?)
 }

@@ -10,6 +10,7 @@
 //! first. For the system's slots, which every report would hold, one lock represents all of them (see
 //! [`crate::wakes::system`]).
 
+use super::keys::find_arrival_times;
 use super::{Arrival, Change, Effects, ImageUse, KeyRow};
 use crate::column::{DebugIdColumn, U64};
 use crate::number::{to_row, to_row32};
@@ -231,6 +232,7 @@ pub(crate) async fn own_symbols(
     newer: bool,
 ) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         NeedRow,
@@ -238,15 +240,16 @@ pub(crate) async fn own_symbols(
                   false AS "system!"
            FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
-           JOIN waits w ON w.tenant = k.tenant AND w.received_at = k.received_at AND w.report_id = k.report_id
-                       AND w.variant = k.variant
+           JOIN waits w ON w.tenant = k.tenant AND w.received_at = ANY ($5) AND w.received_at = k.received_at
+                       AND w.report_id = k.report_id AND w.variant = k.variant
            JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
            WHERE s.quality > 0 AND (NOT $4 OR s.generation > w.seen_generation)
            ORDER BY w.report_id, w.variant, w.debug_id"#,
         tenant,
         &ids,
         &variants,
-        newer
+        newer,
+        &times
     )
     .fetch_all(connection)
     .await?;
@@ -258,6 +261,7 @@ pub(crate) async fn own_symbols(
 /// already. An answer then says that nothing got better.
 pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         NeedRow,
@@ -267,7 +271,8 @@ pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) 
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
            CROSS JOIN LATERAL (
                SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id AND o.variant = k.variant
+               WHERE o.tenant = $1 AND o.received_at = ANY ($5) AND o.received_at = k.received_at AND o.report_id = k.report_id
+                 AND o.variant = k.variant
                LIMIT 1) r
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN system_waits w ON w.tenant = k.tenant AND w.debug_id = i.debug_id
@@ -278,7 +283,8 @@ pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) 
         tenant,
         &ids,
         Owner::System.as_str(),
-        &variants
+        &variants,
+        &times
     )
     .fetch_all(connection)
     .await?;
@@ -302,7 +308,8 @@ pub(crate) async fn system_since(
                AS a (received_at, report_id, variant, since)
            CROSS JOIN LATERAL (
                SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = a.received_at AND o.report_id = a.report_id AND o.variant = a.variant
+               WHERE o.tenant = $1 AND o.received_at = ANY ($2) AND o.received_at = a.received_at AND o.report_id = a.report_id
+                 AND o.variant = a.variant
                LIMIT 1) r
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN symbol_slots s ON s.tenant IN ($1, $5) AND s.debug_id = i.debug_id

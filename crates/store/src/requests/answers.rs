@@ -170,12 +170,13 @@ async fn clear_requests(tx: &mut TenantTx, closed: &[Closed]) -> Result<()> {
                FROM unnest($2::uuid[], $3::integer[]) AS c (report_id, variant)
                JOIN report_keys k ON k.tenant = $1 AND k.report_id = c.report_id AND k.variant = c.variant
                CROSS JOIN LATERAL jsonb_array_elements(k.requested_needs) AS n (need)
-               WHERE w.tenant = k.tenant AND w.received_at = k.received_at AND w.report_id = k.report_id
+               WHERE w.tenant = k.tenant AND w.received_at = ANY ($4) AND w.received_at = k.received_at AND w.report_id = k.report_id
                  AND w.variant = k.variant
                  AND w.debug_id = (n.need ->> 'debug_id')::uuid"#,
             tenant,
             &ids,
-            &variants
+            &variants,
+            &closed.iter().map(|closed| closed.key.received_at).collect::<Vec<_>>()
         )
         .execute(&mut *connection)
         .await?;
@@ -285,11 +286,12 @@ async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
            CROSS JOIN LATERAL (
                SELECT CASE WHEN b.report_id IS NULL THEN f.segment END AS segment
                FROM reports r
-               LEFT JOIN report_bodies b ON b.tenant = r.tenant AND b.received_at = r.received_at
+               LEFT JOIN report_bodies b ON b.tenant = r.tenant AND b.received_at = ANY ($2) AND b.received_at = r.received_at
                                         AND b.report_id = r.report_id AND b.variant = r.variant
-               LEFT JOIN report_frames f ON f.tenant = r.tenant AND f.received_at = r.received_at
+               LEFT JOIN report_frames f ON f.tenant = r.tenant AND f.received_at = ANY ($2) AND f.received_at = r.received_at
                                         AND f.report_id = r.report_id AND f.variant = r.variant
-               WHERE r.tenant = $1 AND r.received_at = a.received_at AND r.report_id = a.report_id AND r.variant = a.variant
+               WHERE r.tenant = $1 AND r.received_at = ANY ($2) AND r.received_at = a.received_at AND r.report_id = a.report_id
+                 AND r.variant = a.variant
                LIMIT 1) s"#,
         tenant,
         &received,

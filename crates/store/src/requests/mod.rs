@@ -17,7 +17,7 @@ pub(crate) use first_failure::FirstFailure;
 use crate::column::TenantColumn;
 use crate::number::to_row32;
 use crate::outbox::{self, Message, NeededSymbols};
-use crate::reports::{KeyRow, NeedsByReport, lock_known, newer_of_system, own_symbols};
+use crate::reports::{KeyRow, NeedsByReport, find_arrival_times, lock_known, newer_of_system, own_symbols};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
@@ -200,6 +200,7 @@ async fn still_needed(
     failures: &mut FirstFailure,
 ) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, slug, _) = tx.parts();
     let there = sqlx::query!(
         "SELECT k.report_id, k.variant, k.requested_needs
@@ -207,12 +208,14 @@ async fn still_needed(
          JOIN report_keys k ON k.tenant = $1 AND k.report_id = o.report_id AND k.variant = o.variant
          CROSS JOIN LATERAL (
              SELECT FROM reports r
-             WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+             WHERE r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at AND r.report_id = k.report_id
+               AND r.variant = k.variant
              LIMIT 1) r
          WHERE k.deleted_at IS NULL",
         slug,
         &ids,
-        &variants
+        &variants,
+        &times
     )
     .fetch_all(connection)
     .await?;

@@ -2,7 +2,7 @@
 
 use crate::column::HashColumn;
 use crate::number::{from_row, from_row32, to_row32};
-use crate::reports::ReportOrigin;
+use crate::reports::{ReportOrigin, find_arrival_times};
 use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, SegmentId, TenantTx, Uuid};
 use std::collections::BTreeMap;
@@ -38,6 +38,7 @@ pub async fn find_sources(
 ) -> Result<BTreeMap<(ReportId, u32), RequestSource>> {
     let ids: Vec<Uuid> = reports.iter().map(|(id, _)| id.uuid()).collect();
     let variants: Vec<i32> = reports.iter().map(|(_, variant)| to_row32(*variant)).collect();
+    let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     // One look into the indexes for each, however many reports there are.
     let rows = sqlx::query!(
@@ -51,18 +52,19 @@ pub async fn find_sources(
                       f.length, f.body_key, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent,
                       r.sender_key, k.content_hash
                FROM report_keys k
-               JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
-                             AND r.variant = k.variant
-               LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
+               JOIN reports r ON r.tenant = k.tenant AND r.received_at = ANY ($4) AND r.received_at = k.received_at
+                             AND r.report_id = k.report_id AND r.variant = k.variant
+               LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = ANY ($4) AND b.received_at = k.received_at
                                         AND b.report_id = k.report_id AND b.variant = k.variant
-               LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
+               LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = ANY ($4) AND f.received_at = k.received_at
                                         AND f.report_id = k.report_id AND f.variant = k.variant
                WHERE k.tenant = $1 AND k.report_id = a.id AND k.variant = a.variant AND k.deleted_at IS NULL
                  AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)
                LIMIT 1) s"#,
         tenant,
         &ids,
-        &variants
+        &variants,
+        &times
     )
     .fetch_all(connection)
     .await?;

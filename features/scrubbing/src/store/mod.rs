@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ReportId, TenantId};
 use unslide_scrubbing_rules::{ScrubConfig, ScrubSalt};
+use unslide_store::reports::find_arrival_times;
 use unslide_store::sql::{TenantColumn, to_row32};
 use unslide_store::tables::{KeyColumn, OwnedTable};
 use unslide_store::{Result, Store, StoreError, StoreHook, TenantTx};
@@ -129,17 +130,19 @@ pub async fn set_rules(tx: &mut TenantTx, app: &str, config: Option<&ScrubConfig
 
 /// Returns what was taken out of a report, by the names of rules.
 pub async fn find_taken(tx: &mut TenantTx, report: ReportId, variant: u32) -> Result<BTreeMap<String, u64>> {
+    let times = find_arrival_times(tx, &[report.uuid()]).await?;
     let (connection, tenant, _) = tx.parts();
     let counts = sqlx::query_scalar!(
         r#"SELECT r.context -> 'changes' -> $4 AS counts
            FROM report_keys k
-           JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
-                         AND r.variant = k.variant
+           JOIN reports r ON r.tenant = k.tenant AND r.received_at = ANY ($5) AND r.received_at = k.received_at
+                         AND r.report_id = k.report_id AND r.variant = k.variant
            WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 LIMIT 1"#,
         tenant,
         report.uuid(),
         to_row32(variant),
-        crate::NAME
+        crate::NAME,
+        &times
     );
     let counts = counts.fetch_optional(connection).await?.flatten();
     let counts = counts.map(serde_json::from_value).transpose();

@@ -68,7 +68,8 @@ pub async fn queue_reports(tx: &mut TenantTx, reports: &[ReportPlace]) -> Result
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
-             WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id AND o.variant = k.variant
+             WHERE o.tenant = $1 AND o.received_at = ANY ($2) AND o.received_at = k.received_at AND o.report_id = k.report_id
+               AND o.variant = k.variant
              LIMIT 1) r
          ORDER BY r.report_id, r.variant",
         tenant,

@@ -200,7 +200,7 @@ async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) 
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            CROSS JOIN LATERAL (
                SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id
+               WHERE o.tenant = $1 AND o.received_at = ANY ($2) AND o.received_at = k.received_at AND o.report_id = k.report_id
                  AND o.variant = k.variant AND o.same_crash_as IS NULL
                LIMIT 1) r
            ORDER BY r.report_id, r.variant"#,
@@ -252,9 +252,11 @@ async fn update_report_groups(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Resul
     sqlx::query!(
         "UPDATE reports r SET group_id = k.group_id, title = k.title
          FROM jsonb_populate_recordset(NULL::reports, $2) AS k
-         WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant",
+         WHERE r.tenant = $1 AND r.received_at = ANY ($3) AND r.received_at = k.received_at AND r.report_id = k.report_id
+           AND r.variant = k.variant",
         tenant,
-        rows.collect::<Value>()
+        rows.collect::<Value>(),
+        &moving.iter().map(|one| one.received_at).collect::<Vec<_>>()
     )
     .execute(connection)
     .await?;

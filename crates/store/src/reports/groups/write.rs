@@ -8,8 +8,11 @@ use crate::reports::rows::truncate_name;
 use crate::{GroupId, Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{Date, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DistinctSketch;
+
+/// The time after a lost first report, or before a lost last one, in which the next one is looked for first.
+const NEAR_END: Duration = Duration::days(8);
 
 /// Returns those of these groups that are merged, and their targets. The caller holds
 /// [`crate::groups::lock_out_merges`], so that they do not change until the transaction ends.
@@ -125,31 +128,7 @@ pub(super) async fn look_again(
     )
     .execute(&mut *connection)
     .await?;
-    // If retention has removed all others, the known values stay. The first report stays if only the last
-    // leaves: retention may have removed the first.
-    sqlx::query!(
-        r#"UPDATE groups g
-           SET own_first_seen = coalesce(f.received_at, g.own_first_seen),
-               own_first_version = coalesce(f.version, g.own_first_version),
-               own_last_seen = coalesce(l.received_at, g.own_last_seen),
-               own_last_version = coalesce(l.version, g.own_last_version)
-           FROM (SELECT n.id, bool_or(n.seen = o.own_first_seen) AS was_first, bool_or(n.seen = o.own_last_seen) AS was_last
-                 FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, seen)
-                 JOIN groups o ON o.tenant = $1 AND o.id = n.id AND n.seen IN (o.own_first_seen, o.own_last_seen)
-                 GROUP BY n.id) c
-           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
-                              WHERE c.was_first AND r.tenant = $1 AND r.group_id = c.id
-                              ORDER BY r.received_at, r.version COLLATE "C" LIMIT 1) f ON true
-           LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
-                              WHERE c.was_last AND r.tenant = $1 AND r.group_id = c.id
-                              ORDER BY r.received_at DESC, r.version COLLATE "C" DESC LIMIT 1) l ON true
-           WHERE g.tenant = $1 AND g.id = c.id"#,
-        tenant,
-        &ids as &[GroupId],
-        &times
-    )
-    .execute(connection)
-    .await?;
+    find_ends_again(tx, &ids, &times).await?;
     let targets: Vec<GroupId> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
     let touched = [ids, targets].concat();
     refresh_totals(tx, &touched).await?;
@@ -157,6 +136,80 @@ pub(super) async fn look_again(
         EmptyGroups::Retire => retire_empty(tx, &touched).await,
         EmptyGroups::Keep => Ok(()),
     }
+}
+
+/// The first and the last report of a group that lost one of them.
+struct LostEnds {
+    id: GroupId,
+    was_first: bool,
+    was_last: bool,
+    first_seen: OffsetDateTime,
+    last_seen: OffsetDateTime,
+}
+
+/// Finds the first and the last report again of those of these groups that lost them. If retention has removed all others, the
+/// known values stay. The first report stays if only the last leaves: retention may have removed the first.
+async fn find_ends_again(tx: &mut TenantTx, ids: &[GroupId], times: &[OffsetDateTime]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    let mut lost = sqlx::query_as!(
+        LostEnds,
+        r#"SELECT o.id AS "id: GroupId", bool_or(n.seen = o.own_first_seen) AS "was_first!",
+                  bool_or(n.seen = o.own_last_seen) AS "was_last!", o.own_first_seen AS "first_seen!", o.own_last_seen AS "last_seen!"
+           FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, seen)
+           JOIN groups o ON o.tenant = $1 AND o.id = n.id AND n.seen IN (o.own_first_seen, o.own_last_seen)
+           GROUP BY o.tenant, o.id"#,
+        tenant,
+        ids as &[GroupId],
+        times
+    )
+    .fetch_all(connection)
+    .await?;
+    // The next report is near in most groups: only few days are planned and locked for it.
+    for near in [Some(NEAR_END), None] {
+        let (Some(first), Some(last)) =
+            (lost.iter().map(|one| one.first_seen).min(), lost.iter().map(|one| one.last_seen).max())
+        else {
+            return Ok(());
+        };
+        let first_until = near.map_or(last, |near| first.saturating_add(near).min(last));
+        let last_from = near.map_or(first, |near| last.saturating_sub(near).max(first));
+        let (connection, tenant, _) = tx.parts();
+        let found = sqlx::query!(
+            r#"UPDATE groups g
+               SET own_first_seen = coalesce(f.received_at, g.own_first_seen),
+                   own_first_version = coalesce(f.version, g.own_first_version),
+                   own_last_seen = coalesce(l.received_at, g.own_last_seen),
+                   own_last_version = coalesce(l.version, g.own_last_version)
+               FROM unnest($2::uuid[], $3::boolean[], $4::boolean[]) AS c (id, was_first, was_last)
+               LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
+                                  WHERE c.was_first AND r.tenant = $1 AND r.group_id = c.id
+                                    AND r.received_at >= $5 AND r.received_at <= $6
+                                  ORDER BY r.received_at, r.version COLLATE "C" LIMIT 1) f ON true
+               LEFT JOIN LATERAL (SELECT r.received_at, r.version FROM reports r
+                                  WHERE c.was_last AND r.tenant = $1 AND r.group_id = c.id
+                                    AND r.received_at >= $7 AND r.received_at <= $8
+                                  ORDER BY r.received_at DESC, r.version COLLATE "C" DESC LIMIT 1) l ON true
+               WHERE g.tenant = $1 AND g.id = c.id
+               RETURNING g.id AS "id: GroupId", f.received_at IS NOT NULL AS "has_first!", l.received_at IS NOT NULL AS "has_last!""#,
+            tenant,
+            &lost.iter().map(|one| one.id).collect::<Vec<_>>() as &[GroupId],
+            &lost.iter().map(|one| one.was_first).collect::<Vec<_>>(),
+            &lost.iter().map(|one| one.was_last).collect::<Vec<_>>(),
+            first,
+            first_until,
+            last_from,
+            last
+        )
+        .fetch_all(connection)
+        .await?;
+        for one in &mut lost {
+            let Some(row) = found.iter().find(|row| row.id == one.id) else { continue };
+            one.was_first &= !row.has_first;
+            one.was_last &= !row.has_last;
+        }
+        lost.retain(|one| one.was_first || one.was_last);
+    }
+    Ok(())
 }
 
 /// Adds to what groups count by day. The groups' rows are locked.

@@ -2,12 +2,15 @@
 
 use super::decision::{JoinOutcome, MemoryExceptionId};
 use serde::Serialize;
-use time::{Date, UtcOffset};
+use time::{Date, Duration, UtcOffset};
 use unslide_health_formats::AppEndCause;
 use unslide_model::ended::EndReason;
 use unslide_store::sql::to_row32;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
+
+/// Days before an exception on which its session may have begun.
+const JOINED_DAYS: i64 = 7;
 
 /// Memory exceptions of MetricKit in a period, and what was inferred about the same ends before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
@@ -112,12 +115,14 @@ pub async fn check_memory_ends(
                   count(*) FILTER (WHERE s.end_reason = 'unexplained') AS "by_exclusion!"
            FROM memory_exceptions e
            LEFT JOIN sessions s ON e.outcome = 'joined' AND s.tenant = $1 AND s.app = e.app AND s.session_id = e.session_id
-                               AND s.day = e.session_day AND s.judgement IS NOT NULL
+                               AND s.day = e.session_day AND s.day BETWEEN $5 AND $6 AND s.judgement IS NOT NULL
            WHERE e.tenant = $1 AND e.app = $2 AND e.at >= $3 AND e.at < $4"#,
         tenant,
         app,
         begin(from),
-        begin(to)
+        begin(to),
+        from - Duration::days(JOINED_DAYS),
+        to + Duration::DAY
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -31,7 +31,7 @@ pub(super) async fn complete(
     let older = sqlx::query!(
         r#"UPDATE metric_payloads p SET is_metric_report = true
            FROM unnest($2::text[], $3::date[], $4::bytea[]) AS n (app, day, day_key)
-           WHERE p.tenant = $1 AND p.app = n.app AND p.day = n.day AND p.day_key = n.day_key AND NOT p.is_metric_report
+           WHERE p.tenant = $1 AND p.day = ANY ($3) AND p.app = n.app AND p.day = n.day AND p.day_key = n.day_key AND NOT p.is_metric_report
            RETURNING p.app, p.day, p.day_key AS "day_key!""#,
         tenant,
         &apps,

@@ -109,7 +109,7 @@ async fn lock_sessions(tx: &mut TenantTx, keys: &[&SessionKey]) -> Result<Vec<Kn
                   s.weight, s.end_reason AS "end_reason!: Nullable<EndReasonColumn>",
                   s.judgement AS "judgement!: Nullable<JsonColumn<SessionJudgement>>", s.memory_limit, s.memory_exception
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
-           JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
+           JOIN sessions s ON s.tenant = $1 AND s.day = ANY ($4) AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
            WHERE s.installation IS NOT NULL
            ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s"#,
         tenant,
@@ -162,9 +162,10 @@ async fn write_ends(tx: &mut TenantTx, changed: &[ChangedSession<'_>]) -> Result
                 judgement = n.judgement, memory_limit = n.memory_limit, memory_exception = n.memory_exception,
                 flags = coalesce(s.flags, n.flags)
          FROM jsonb_populate_recordset(NULL::sessions, $2) AS n
-         WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
+         WHERE s.tenant = $1 AND s.day = ANY ($3) AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
         tenant,
-        rows.collect::<Value>()
+        rows.collect::<Value>(),
+        &changed.iter().map(|one| one.key.2).collect::<Vec<_>>()
     )
     .execute(connection)
     .await?;
