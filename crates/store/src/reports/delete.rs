@@ -112,16 +112,25 @@ pub(crate) async fn drop_rest(
     .execute(connection)
     .await?;
     drop_frames(tx, times, ids, variants).await?;
-    delete_about_reports(tx, ids).await
+    delete_about_reports(tx, ids, variants).await
 }
 
 /// Deletes the rows that are about reports, of all tables that declare the report's column.
-async fn delete_about_reports(tx: &mut TenantTx, reports: &[Uuid]) -> Result<()> {
+async fn delete_about_reports(tx: &mut TenantTx, ids: &[Uuid], variants: &[i32]) -> Result<()> {
     for table in tx.tables() {
         let Some(report) = table.report else { continue };
-        let statement = format!("DELETE FROM {} t WHERE t.tenant = $1 AND t.{report} = ANY ($2)", table.name);
+        let of_variant = match table.report_variant {
+            Some(variant) => format!("t.{variant} = k.variant"),
+            None => "true".to_owned(),
+        };
+        let statement = format!(
+            "DELETE FROM {} t USING unnest($2::uuid[], $3::integer[]) AS k (report_id, variant)
+             WHERE t.tenant = $1 AND t.{report} = k.report_id AND {of_variant}",
+            table.name
+        );
         let (connection, tenant, _) = tx.parts();
-        let query = sqlx::query(AssertSqlSafe(statement)).bind(tenant).bind(reports.to_vec());
+        let query =
+            sqlx::query(AssertSqlSafe(statement)).bind(tenant).bind(ids.to_vec()).bind(variants.to_vec());
         query.execute(connection).await?;
     }
     Ok(())

@@ -122,7 +122,11 @@ struct ReplacedTexts {
     after: GroupTexts,
 }
 
-async fn write_rows(tx: &mut TenantTx, rows: Vec<Value>, times: &[OffsetDateTime]) -> Result<Vec<ReplacedTexts>> {
+async fn write_rows(
+    tx: &mut TenantTx,
+    rows: Vec<Value>,
+    times: &[OffsetDateTime],
+) -> Result<Vec<ReplacedTexts>> {
     let (connection, tenant, _) = tx.parts();
     let written = sqlx::query!(
         r#"WITH texts AS MATERIALIZED (SELECT * FROM jsonb_populate_recordset(NULL::reports, $2)),

@@ -48,6 +48,8 @@ pub struct OwnedTable {
     pub sender_key: Option<&'static str>,
     /// The column with the id of the report that a row is about: the row goes with it, or before it by its own age.
     pub report: Option<&'static str>,
+    /// The column with the variant of that report. None if a row is about all reports with the id.
+    pub report_variant: Option<&'static str>,
     /// True if a row goes with its report, and never alone.
     pub is_part_of_report: bool,
     /// The age that ends its rows.
@@ -80,6 +82,7 @@ impl OwnedTable {
             installation: None,
             sender_key: None,
             report: None,
+            report_variant: None,
             is_part_of_report: false,
             age: RowAge::None,
             files: None,

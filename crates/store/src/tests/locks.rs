@@ -43,8 +43,11 @@ async fn check_locks(tx: &mut TenantTx, what: &str) {
 async fn transactions_about_some_reports_lock_their_days_alone() {
     let database = Database::new().await;
     let day = start().date();
-    ensure_partitions(&database.store, day - Duration::days(STORED_DAYS), day - Duration::days(4)).await.unwrap();
-    let all: Vec<_> = (1..=9).map(|n| Arrival { images: vec![image(n, false, None)], ..arrival(n) }).collect();
+    ensure_partitions(&database.store, day - Duration::days(STORED_DAYS), day - Duration::days(4))
+        .await
+        .unwrap();
+    let all: Vec<_> =
+        (1..=9).map(|n| Arrival { images: vec![image(n, false, None)], ..arrival(n) }).collect();
     database.store(&all).await;
     // More often than the five executions after which PostgreSQL may keep one plan for all parameters.
     for n in 1..=8 {
@@ -60,7 +63,8 @@ async fn transactions_about_some_reports_lock_their_days_alone() {
         tx.rollback().await.unwrap();
         let sent = database.sent(report).await;
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let closed = requests::close_request(&mut tx, report, 2, RequestOutcome::Unchanged, sent).await.unwrap();
+        let closed =
+            requests::close_request(&mut tx, report, 2, RequestOutcome::Unchanged, sent).await.unwrap();
         assert!(closed.is_some());
         check_locks(&mut tx, "the end of a request").await;
         tx.commit().await.unwrap();
@@ -80,7 +84,9 @@ async fn transactions_about_some_reports_lock_their_days_alone() {
 async fn reports_that_move_to_other_groups_lock_their_days_alone() {
     let database = Database::new().await;
     let day = start().date();
-    ensure_partitions(&database.store, day - Duration::days(STORED_DAYS), day - Duration::days(4)).await.unwrap();
+    ensure_partitions(&database.store, day - Duration::days(STORED_DAYS), day - Duration::days(4))
+        .await
+        .unwrap();
     database.store(&(1..=8).map(arrival).collect::<Vec<_>>()).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (rules, _) = rules::set_rules(&mut tx, "key", "function:x -app").await.unwrap().unwrap();

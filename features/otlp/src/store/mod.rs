@@ -23,6 +23,7 @@ pub const OTLP_HOOK: StoreHook = StoreHook {
         OwnedTable {
             key: &[KeyColumn::Value("report_id"), KeyColumn::Value("variant")],
             report: Some("report_id"),
+            report_variant: Some("variant"),
             age: RowAge::KeptFor(OUTBOX_PERIOD),
             ..OwnedTable::new("otlp_outbox")
         },

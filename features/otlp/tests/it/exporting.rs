@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_harness::database::arrival;
-use unslide_model::ReportId;
+use unslide_model::{ContentHash, ReportId};
 use unslide_store::partitions;
 use unslide_store::reports::{self, Arrival, Effects};
 use unslide_world::{World, tenant_id, wait_until};
@@ -217,5 +217,21 @@ async fn reports_that_cannot_be_read_hold_no_others() {
     assert_eq!((&state["dropped"], &state["problem"]), (&json!(1), &Value::Null), "{state}");
     assert_eq!(state["drop_reason"], "The stored report cannot be read");
     assert_eq!(world.read_metric("unslide_api_otlp_records_total{outcome=\"export_refused\"}"), 1.0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_variant_leaves_what_waits_of_the_others_with_its_id() {
+    let collector = Collector::start().await;
+    let world = start(collector.port).await;
+    let (admin, at) = (world.create_master_key("acme").await, world.store.now());
+    set_export(&world, &admin, &collector).await;
+    collector.reply_with(Reply::Status(503));
+    let other = Arrival { content_hash: ContentHash([99; 32]), ..crash(at, 2, 1, "other") };
+    store(&world, &[crash(at, 2, 1, "first"), other]).await;
+    let mut tx = world.store.tenant(&tenant_id("acme")).await.unwrap();
+    assert!(reports::delete_report(&mut tx, ReportId([2; 16]), 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(read_export(&world, &admin).await["waiting"], 1);
     world.stop().await;
 }
