@@ -34,6 +34,8 @@ pub const FEATURES: &[ClientFeature] = &[
     unslide_scim_commands::FEATURE,
     // Erasures of persons.
     unslide_person_erasure_commands::FEATURE,
+    // Parquet files of reports in a bucket.
+    unslide_parquet_export_commands::FEATURE,
     // Rules that take personal data out of reports.
     unslide_scrubbing_commands::FEATURE,
     // A cap for the bodies of a group and day.

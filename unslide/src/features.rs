@@ -67,6 +67,9 @@ pub const FEATURES: &[Feature] = &[
     unslide_changes::FEATURE,
     // Tools for assistants. It locks rows of its own only: the access of assistants after the sessions that it ends with.
     unslide_mcp::FEATURE,
+    // Files of stored reports by day and app in buckets of tenants. Its hook adds rows of its own only, about reports that are locked
+    // before.
+    unslide_parquet_export::FEATURE,
     // Events about stored reports. Its hook writes rows of its own only, about reports that are locked before.
     unslide_stored_events::FEATURE,
     // Lists as files, and a stream of live events: its hook locks the tenant's counter of events, so it is the last.

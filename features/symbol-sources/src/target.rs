@@ -5,6 +5,7 @@
 //! that is copied to another tenant, or shows another address, does not open.
 
 use serde::{Deserialize, Serialize};
+use unslide_api::feature::buckets::BucketTarget;
 use unslide_api::feature::sealing::{SealError, Sealer};
 use unslide_model::{Secret, TenantId};
 use unslide_store::sql::words;
@@ -38,21 +39,6 @@ pub enum SourceTarget {
     },
 }
 
-/// A prefix in a bucket.
-#[derive(Clone, Debug)]
-pub struct BucketTarget {
-    /// The URL of the service.
-    pub endpoint: String,
-    /// The region that requests are signed for.
-    pub region: String,
-    pub bucket: String,
-    /// Empty, or without a slash at either end.
-    pub prefix: String,
-    /// The id of the access key; empty for a public bucket.
-    pub access_key: String,
-    pub secret_key: Secret,
-}
-
 /// A target, in the form that is encrypted.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -65,16 +51,6 @@ struct TargetText {
     prefix: String,
     access_key: String,
     secret_key: String,
-}
-
-impl BucketTarget {
-    /// Returns the URL that the paths of a layout follow, without a slash at its end.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        let endpoint = self.endpoint.trim_end_matches('/');
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
-        format!("{endpoint}/{}{slash}{}", self.bucket, self.prefix)
-    }
 }
 
 impl SourceTarget {

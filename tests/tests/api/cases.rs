@@ -198,6 +198,9 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         world.send(set).await.expect_status(200);
     }
     source["name"] = "builds".into();
+    let lake = json!({"address": "https://lake.invalid", "bucket": "lake", "access_key": "A", "secret_key": "secret"});
+    let set = world.request(Method::PUT, "/v1/parquet-export", key).body(lake.to_string());
+    world.send(set).await.expect_status(200);
     let log = world.get("/v1/audit-log?limit=1", key).await.expect_status(200);
     let entries_after = format!("/v1/audit-log/entries?after={}", log["items"][0]["id"].as_str().unwrap());
     let slack = json!({"bot_token": "xoxb-1", "signing_secret": "0123456789abcdef0123456789abcdef", "channel": "C1", "team": "T1",
@@ -548,6 +551,23 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(json!({"debug_id": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"})),
         ),
         ("remove_symbol_source", Case::new("/v1/symbol-sources/doomed", Foreign::NotFound)),
+        (
+            "get_parquet_export",
+            Case::new("/v1/parquet-export", Foreign::Own(|body| assert!(body["export"].is_null()))),
+        ),
+        (
+            "set_parquet_export",
+            Case::new(
+                "/v1/parquet-export",
+                Foreign::Own(|body| assert_eq!(body["address"], "https://lake.invalid/lake")),
+            )
+            .body(lake),
+        ),
+        ("test_parquet_export", Case::new("/v1/parquet-export/test", Foreign::NotFound)),
+        (
+            "remove_parquet_export",
+            Case::new("/v1/parquet-export", Foreign::Own(|body| assert!(body["export"].is_null()))),
+        ),
         ("get_slack", Case::new("/v1/chat/slack", Foreign::Own(|body| assert!(body["slack"].is_null())))),
         (
             "set_slack",

@@ -311,6 +311,11 @@ impl Subject {
                 world.send(set).await.expect_status(200);
                 path = "/v1/symbol-sources/removed".to_owned();
             }
+            "remove_parquet_export" => {
+                let lake = self.cases["set_parquet_export"].body.clone().unwrap();
+                let set = world.request(Method::PUT, "/v1/parquet-export", key).body(lake.to_string());
+                world.send(set).await.expect_status(200);
+            }
             "remove_slack" => {
                 let slack = self.cases["set_slack"].body.clone().unwrap();
                 let set = world.request(Method::PUT, "/v1/chat/slack", key).body(slack.to_string());

@@ -49,6 +49,7 @@ pub fn features(settings: FeatureSettings) -> Vec<ConfiguredFeature> {
         unslide_changes::feature(),
         unslide_verdicts::feature(),
         unslide_mcp::feature(unslide_mcp::Config::default()),
+        unslide_parquet_export::feature(&parquet_export_config()),
         unslide_stored_events::feature(&unslide_stored_events::Config::default()),
         unslide_export::feature(),
     ]
@@ -74,6 +75,13 @@ fn audit_export_config() -> unslide_audit_export::Config {
 fn symbol_sources_config() -> unslide_symbol_sources::Config {
     let mut config = unslide_symbol_sources::Config::default();
     config.builder.symbol_sources.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    config
+}
+
+/// Parquet exports that no builder writes.
+fn parquet_export_config() -> unslide_parquet_export::Config {
+    let mut config = unslide_parquet_export::Config::default();
+    config.builder.parquet_export.sealing_key = Secret::new("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     config
 }
 

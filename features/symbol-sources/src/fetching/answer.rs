@@ -53,14 +53,6 @@ pub fn describe_failure(kind: SymbolSourceKind, status: u16, code: &str) -> Stri
     format!("The source answered with HTTP {status}{code_note}{advice}")
 }
 
-/// Returns the code of a bucket's error (`<Code>AccessDenied</Code>`), or an empty text.
-pub fn find_error_code(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let is_word = |code: &&str| code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    code.map(|(code, _)| code).filter(is_word).unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,15 +87,6 @@ mod tests {
         ] {
             let text = describe_failure(kind, status, code);
             assert!(text.contains(part), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_code_is_a_word_of_the_answer() {
-        let body = b"<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Key>a</Key></Error>";
-        assert_eq!(find_error_code(body), "NoSuchKey");
-        for body in [&b"not found"[..], b"<Code>a b</Code>", b"<Code>open", b"\xff<Code>\xff</Code>"] {
-            assert_eq!(find_error_code(body), "");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Asks a source for a file, through the egress rules.
 
-use super::answer::{SourceAnswer, StatusMeaning, describe_failure, find_error_code, read_status};
+use super::answer::{SourceAnswer, StatusMeaning, describe_failure, read_status};
 use super::download::SourceDownload;
 use super::failure::{SourceFailure, describe_error};
-use super::signing::sign_get;
 use crate::settings::{SYMBOL_SOURCES_SECTION, SymbolSourcesSettings};
 use crate::target::{SourceTarget, SymbolSourceKind};
 use http::header::AUTHORIZATION;
 use reqwest::{Method, RequestBuilder, Response};
 use std::time::Duration;
 use time::OffsetDateTime;
+use unslide_api::feature::buckets::find_error_code;
 use unslide_model::Secret;
 use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_retry_after};
 
@@ -17,6 +17,8 @@ use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_retry_after}
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(900);
 /// The most bytes of an error that are read.
 const ERROR_BYTES_LIMIT: usize = 4 << 10;
+/// SHA-256 of a body without bytes.
+const EMPTY_BODY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// One text for all causes: it tells a tenant nothing about names in the operator's DNS, nor about open ports.
 pub const UNREACHABLE: &str = "The source cannot be reached or does not answer; the operator's log says why";
 
@@ -106,10 +108,11 @@ fn build_request(
     let mut request = begun.map_err(|wrong| SourceFailure::new(format!("address: {wrong}")))?;
     match target {
         SourceTarget::S3(bucket) => {
-            let signed = sign_get(bucket, url.reveal(), at).map_err(|error| {
-                tracing::warn!(error, "a request to a bucket cannot be signed");
-                SourceFailure::new("The request cannot be signed with this region and this access key")
-            })?;
+            let signed =
+                bucket.sign_request("GET", url.reveal(), EMPTY_BODY_SHA256, at).map_err(|error| {
+                    tracing::warn!(error, "a request to a bucket cannot be signed");
+                    SourceFailure::new("The request cannot be signed with this region and this access key")
+                })?;
             for (name, value) in signed {
                 request = request.header(name, value);
             }

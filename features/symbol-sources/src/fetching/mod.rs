@@ -4,7 +4,6 @@ mod answer;
 mod client;
 mod download;
 mod failure;
-mod signing;
 
 pub use answer::SourceAnswer;
 pub use client::SourceClient;

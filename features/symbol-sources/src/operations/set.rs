@@ -5,7 +5,7 @@ use crate::asking::begin_asking;
 use crate::layouts::SourceLayout;
 use crate::settings::SYMBOL_SOURCES_SECTION;
 use crate::store::{self, NewSourceRow};
-use crate::target::{BucketTarget, SEALING_KEY, SourceTarget, SymbolSourceKind};
+use crate::target::{SEALING_KEY, SourceTarget, SymbolSourceKind};
 use crate::{SymbolSources, SymbolSourcesExtension};
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -13,20 +13,16 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use unslide_api::feature::Storage;
+use unslide_api::feature::buckets::{ADDRESS_BYTES_LIMIT, BucketFields, check_base_address};
 use unslide_api::feature::operation::{Access, JsonBody, Kind, Problem, TenantAdmin, is_text, problems};
 use unslide_model::Secret;
-use unslide_runtime::egress::check_url;
 use unslide_store::audit;
 use utoipa::ToSchema;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
-/// The most bytes of an address and a prefix, and of a region, a key and a header.
-const ADDRESS_BYTES_LIMIT: usize = 500;
-const WORD_BYTES_LIMIT: usize = 200;
+/// The most bytes of a header.
 const HEADER_BYTES_LIMIT: usize = 2_000;
-/// The region of a bucket if none is named.
-const USUAL_REGION: &str = "us-east-1";
 
 /// A symbol source to be set.
 #[derive(Clone, Deserialize, ToSchema)]
@@ -134,7 +130,7 @@ fn read_target(
     let address = new.address.clone().filter(|address| !address.is_empty());
     if new.kind == SymbolSourceKind::Http {
         let url = address.ok_or("address: the URL of the symbol server")?;
-        check_address(&url, allowed)?;
+        check_base_address(&url, allowed, SYMBOL_SOURCES_SECTION)?;
         let kept = match former {
             Some(SourceTarget::Http { url: known, authorization }) if known.reveal() == url.reveal() => {
                 Some(authorization.clone())
@@ -144,45 +140,19 @@ fn read_target(
         let authorization = new.authorization.clone().or(kept).unwrap_or_default();
         return Ok(SourceTarget::Http { url, authorization });
     }
-    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let region = given(&new.region).unwrap_or_else(|| USUAL_REGION.to_owned());
-    let endpoint = match address {
-        Some(endpoint) => endpoint,
-        None => Secret::new(format!("https://s3.{region}.amazonaws.com")),
+    let fields = BucketFields {
+        address: address.as_ref(),
+        bucket: new.bucket.as_deref(),
+        prefix: new.prefix.as_deref(),
+        region: new.region.as_deref(),
+        access_key: new.access_key.as_deref(),
+        secret_key: new.secret_key.as_ref(),
     };
-    check_address(&endpoint, allowed)?;
-    let mut bucket = BucketTarget {
-        endpoint: endpoint.reveal().trim_end_matches('/').to_owned(),
-        region,
-        bucket: given(&new.bucket).ok_or("bucket: the bucket with the symbols")?,
-        prefix: given(&new.prefix).unwrap_or_default().trim_matches('/').to_owned(),
-        access_key: given(&new.access_key).unwrap_or_default(),
-        secret_key: new.secret_key.clone().unwrap_or_default(),
+    let former = match former {
+        Some(SourceTarget::S3(known)) => Some(known),
+        _ => None,
     };
-    if let (true, Some(SourceTarget::S3(known))) = (bucket.secret_key.is_empty(), former)
-        && (&known.endpoint, &known.bucket, &known.access_key)
-            == (&bucket.endpoint, &bucket.bucket, &bucket.access_key)
-    {
-        bucket.secret_key = known.secret_key.clone();
-    }
-    if bucket.access_key.is_empty() != bucket.secret_key.is_empty() {
-        return Err("access_key and secret_key: both, or none for a public bucket".to_owned());
-    }
-    Ok(SourceTarget::S3(bucket))
-}
-
-/// Checks that a URL may be asked, and that paths can follow it.
-fn check_address(
-    address: &Secret,
-    allowed: &unslide_runtime::egress::AllowedReceivers,
-) -> Result<(), String> {
-    let url =
-        check_url(address, allowed, SYMBOL_SOURCES_SECTION).map_err(|error| format!("address: {error}"))?;
-    let has_more = url.fragment().is_some() || url.query().is_some();
-    if has_more || !url.username().is_empty() || url.password().is_some() {
-        return Err("address: a URL without a query, a fragment, a user and a password".to_owned());
-    }
-    Ok(())
+    Ok(SourceTarget::S3(fields.read_target(former, allowed, SYMBOL_SOURCES_SECTION)?))
 }
 
 fn check_new(new: &NewSymbolSource) -> Result<(), String> {
@@ -193,9 +163,6 @@ fn check_new(new: &NewSymbolSource) -> Result<(), String> {
     }
     let texts = [
         ("address", new.address.as_ref().map(Secret::reveal), ADDRESS_BYTES_LIMIT),
-        ("region", new.region.as_deref(), WORD_BYTES_LIMIT),
-        ("access_key", new.access_key.as_deref(), WORD_BYTES_LIMIT),
-        ("secret_key", new.secret_key.as_ref().map(Secret::reveal), WORD_BYTES_LIMIT),
         ("authorization", new.authorization.as_ref().map(Secret::reveal), HEADER_BYTES_LIMIT),
     ];
     for (name, text, limit) in texts {
@@ -203,23 +170,6 @@ fn check_new(new: &NewSymbolSource) -> Result<(), String> {
         if text.is_some_and(|text| !is_text(text, limit) || !text.is_ascii()) {
             return Err(format!("{name}: at most {limit} bytes of ASCII, no control characters"));
         }
-    }
-    let is_word = |text: &str, also: &[u8]| {
-        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte))
-    };
-    if new.region.as_deref().is_some_and(|region| !is_word(region, b"-")) {
-        return Err("region: letters, digits and -".to_owned());
-    }
-    if new.bucket.as_deref().is_some_and(|bucket| bucket.len() > 63 || !is_word(bucket, b"-._")) {
-        return Err("bucket: at most 63 letters, digits, -, . and _".to_owned());
-    }
-    let prefix = new.prefix.as_deref().unwrap_or_default();
-    let is_prefix = prefix.len() <= ADDRESS_BYTES_LIMIT
-        && is_word(prefix, b"-._/")
-        && !prefix.trim_matches('/').split('/').any(|part| matches!(part, "." | ".."))
-        && !prefix.trim_matches('/').contains("//");
-    if !is_prefix {
-        return Err(format!("prefix: at most {ADDRESS_BYTES_LIMIT} letters, digits, -, ., _ and /"));
     }
     let is_given = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
     let of_buckets = [

@@ -1,5 +1,6 @@
 //! Extension of the api by features, with the parts for their operations and pages.
 
+pub mod buckets;
 pub mod calls;
 pub mod events;
 pub mod hooks;

@@ -93,6 +93,7 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
         "delete_scim_token",
         "remove_audit_receiver",
         "remove_otlp",
+        "remove_parquet_export",
         "remove_sign_in",
         "remove_slack",
         "remove_symbol_build",

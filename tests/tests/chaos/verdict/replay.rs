@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 68] = [
+const APART: [&str; 72] = [
     // Made by people and by uploads.
     "tenants",
     "keys",
@@ -70,6 +70,11 @@ const APART: [&str; 68] = [
     // What Kafka does not have yet.
     "stored_events",
     "stored_event_turns",
+    // What a bucket has, and does not have yet.
+    "parquet_exports",
+    "parquet_day_changes",
+    "parquet_days",
+    "parquet_files",
     // Which groups were replaced: one whose report comes with its next revision is never there.
     "group_moves",
     // What it adds to other tables is compared there, folded or not: see `AS_READ`.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Words by which a source would name each feature.
-const WORDS: [(&str, &str); 85] = [
+const WORDS: [(&str, &str); 87] = [
     ("alerts", "alert"),
     ("apple-reports", "apple_report"),
     ("apple-reports", "apple-report"),
@@ -57,6 +57,8 @@ const WORDS: [(&str, &str); 85] = [
     ("body-cap", "unslide_body_cap"),
     ("body-cap", "body_cap"),
     ("body-cap", "body-cap"),
+    ("parquet-export", "parquet_export"),
+    ("parquet-export", "parquet-export"),
     ("source-context", "unslide_source_context"),
     ("source-context", "include_sources"),
     ("stored-events", "unslide_stored_events"),

@@ -116,6 +116,11 @@ const TABLES_OF_FEATURES: &str =
      INSERT INTO stored_events (tenant, queued_at, report_id, variant, revision)
      VALUES ('acme', now(), '11111111-1111-1111-1111-111111111111', 0, 1);
      INSERT INTO stored_event_turns (tenant, next_send_at) VALUES ('acme', now());
+     INSERT INTO parquet_exports (tenant, shown_address, sealed_target, changed_at, first_day, next_day, next_write_at)
+     VALUES ('acme', '', '', now(), now()::date, now()::date, now());
+     INSERT INTO parquet_day_changes (tenant, day, changed_at, erases) VALUES ('acme', now()::date, now(), false);
+     INSERT INTO parquet_days (tenant, day) VALUES ('acme', now()::date);
+     INSERT INTO parquet_files (tenant, path, day, generation) VALUES ('acme', 'reports/a', now()::date, 1);
      INSERT INTO scrub_salts (tenant, salt) VALUES ('acme', sha256('salt'));
      INSERT INTO scrub_runs (tenant, id, status, started_by, started_at, updated_at)
          VALUES ('acme', gen_random_uuid(), 'running', 'a key', now(), now());
@@ -375,6 +380,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_tickets_due", "the same of the version before"),
     ("unslide_stored_events_due", "the api sends the events of all tenants to Kafka: slugs only"),
     ("unslide_stored_events_oldest", "the api measures the age of unsent events: one time"),
+    ("unslide_parquet_oldest_due", "the api measures what is late in all exports: one time"),
     ("unslide_otlp_due", "the api sends the crashes of all tenants to their collectors: slugs only"),
     (
         "unslide_scrub_revisions",
