@@ -22,6 +22,7 @@ mod ids;
 pub mod jobs;
 mod kafka;
 pub mod queries;
+pub mod report_rows;
 pub mod reports;
 pub mod requests;
 pub mod segments;

@@ -11,7 +11,7 @@ use unslide_store::{GroupId, HookFuture, TenantTx};
 pub fn show_panel<'t>(tx: &'t mut TenantTx, slot: PanelSlot<'t>) -> HookFuture<'t, Vec<PanelSection>> {
     Box::pin(async move {
         let PanelSlot::Group(group) = slot else { return Ok(Vec::new()) };
-        let found = find_standing_out(tx, group.id).await?;
+        let found = find_standing_out(tx, &group.app, group.id).await?;
         if found.is_empty() {
             return Ok(Vec::new());
         }

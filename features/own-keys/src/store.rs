@@ -3,6 +3,8 @@
 //! Nothing is counted when a report is stored: a count is a sum over the rows of reports that are there, so it is right after
 //! every replay, revision and deletion.
 
+use sqlx::FromRow;
+use unslide_store::report_rows::{Sample, SampleScope, read_samples};
 use unslide_store::{GroupId, Result, TenantTx};
 
 /// The newest reports that are looked at.
@@ -47,50 +49,43 @@ pub struct KeyCount {
     pub values: i64,
 }
 
+/// A key or a value, or all others, with the number of reports that were looked at.
+#[derive(FromRow)]
+struct CountedRow {
+    sample: i64,
+    name: Option<String>,
+    entries: i64,
+    reports: i64,
+    values: i64,
+}
+
 /// Counts the keys in the newest reports, or the values of `key`.
 pub async fn count_keys(tx: &mut TenantTx, scope: KeyScope<'_>, key: Option<&str>) -> Result<KeyCounts> {
     let limit = if key.is_some() { COUNTED_VALUES_LIMIT } else { COUNTED_KEYS_LIMIT };
-    let (connection, tenant, _) = tx.parts();
-    // One arm has rows. Each reads the newest reports by an index, in its order.
-    let rows = sqlx::query!(
-        r#"WITH newest AS MATERIALIZED (
-               (SELECT r.context -> 'keys' AS keys FROM reports r
-                WHERE r.tenant = $1 AND r.app = $2 AND r.same_crash_as IS NULL AND $3::text IS NULL AND $4::uuid IS NULL
-                ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $6)
-               UNION ALL
-               (SELECT r.context -> 'keys' FROM reports r
-                WHERE r.tenant = $1 AND r.app = $2 AND r.version = $3 AND r.same_crash_as IS NULL AND $4::uuid IS NULL
-                ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $6)
-               UNION ALL
-               (SELECT n.keys
-                FROM (SELECT $4 AS id UNION ALL SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = $4) g
-                CROSS JOIN LATERAL (
-                    SELECT r.context -> 'keys' AS keys, r.received_at, r.report_id, r.variant FROM reports r
-                    WHERE r.tenant = $1 AND r.group_id = g.id
-                    ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $6) n
-                WHERE $4 IS NOT NULL
-                ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $6)),
-           pairs AS (
-               SELECT k.key, k.value, count(*) AS reports FROM newest CROSS JOIN LATERAL jsonb_each_text(keys) k
-               WHERE $5::text IS NULL OR k.key = $5 GROUP BY k.key, k.value),
-           entries AS (
-               SELECT CASE WHEN $5 IS NULL THEN key ELSE value END AS name, sum(reports) AS reports, count(*) AS values
-               FROM pairs GROUP BY 1),
-           ranked AS (
-               SELECT *, least(row_number() OVER (ORDER BY reports DESC, name COLLATE "C"), $7::bigint + 1) AS rank FROM entries)
-           SELECT s.sample AS "sample!", CASE WHEN r.rank <= $7 THEN min(r.name) END AS name, count(r.name) AS "entries!",
-                  coalesce(sum(r.reports), 0)::bigint AS "reports!", coalesce(sum(r.values), 0)::bigint AS "values!"
-           FROM (SELECT count(*) AS sample FROM newest) s LEFT JOIN ranked r ON true
-           GROUP BY s.sample, r.rank ORDER BY r.rank"#,
-        tenant,
-        scope.app,
-        scope.version,
-        scope.group as Option<GroupId>,
-        key,
-        SAMPLED_REPORTS_LIMIT,
-        limit
-    )
-    .fetch_all(connection)
+    let (reports, condition) = match (scope.group, scope.version) {
+        (Some(group), _) => (SampleScope::Group(group), ""),
+        (None, Some(version)) => (SampleScope::Version { app: scope.app, version }, COUNTED),
+        (None, None) => (SampleScope::App(scope.app), COUNTED),
+    };
+    let sample = Sample { condition, ..Sample::new(reports, KEYS, SAMPLED_REPORTS_LIMIT) };
+    let rows: Vec<CountedRow> = read_samples(tx, [sample], &|query| {
+        query.push(format!(
+            "SELECT s.sample, CASE WHEN r.rank <= {limit} THEN min(r.name) END AS name, count(r.name) AS entries,
+                    coalesce(sum(r.reports), 0)::bigint AS reports, coalesce(sum(r.values), 0)::bigint AS values
+             FROM (SELECT count(*) AS sample FROM newest) s LEFT JOIN (
+                 SELECT e.*, least(row_number() OVER (ORDER BY e.reports DESC, e.name COLLATE \"C\"), {limit} + 1) AS rank FROM (
+                     SELECT {} AS name, sum(p.reports) AS reports, count(*) AS values FROM (
+                         SELECT k.key, k.value, count(*) AS reports FROM newest CROSS JOIN LATERAL jsonb_each_text(keys) k",
+            if key.is_some() { "p.value" } else { "p.key" }
+        ));
+        if let Some(key) = key {
+            query.push(" WHERE k.key = ").push_bind(key.to_owned());
+        }
+        query.push(
+            " GROUP BY k.key, k.value) p GROUP BY 1) e) r ON true
+             GROUP BY s.sample, r.rank ORDER BY r.rank",
+        );
+    })
     .await?;
     let mut counts = KeyCounts::default();
     for row in rows {
@@ -105,6 +100,10 @@ pub async fn count_keys(tx: &mut TenantTx, scope: KeyScope<'_>, key: Option<&str
     Ok(counts)
 }
 
+/// The app's own keys of a report.
+const KEYS: &str = "r.context -> 'keys' AS keys";
+/// The condition of a report that figures count.
+const COUNTED: &str = "r.same_crash_as IS NULL";
 /// The newest reports of a group, and of its app, that are compared.
 const COMPARED_REPORTS_LIMIT: i64 = 1_000;
 /// The values that stand out most.
@@ -127,47 +126,44 @@ pub struct StandingOutValue {
     pub in_app: (i64, i64),
 }
 
+/// A value that stands out, with the reports that were looked at.
+#[derive(FromRow)]
+struct StandingOutRow {
+    key: String,
+    value: String,
+    reports: i64,
+    app_reports: i64,
+    of_group: i64,
+    of_app: i64,
+}
+
 /// Compares the newest reports of a group with those of its app: returns the values whose share of the group is the most above
 /// their share of the app.
-pub async fn find_standing_out(tx: &mut TenantTx, group: GroupId) -> Result<Vec<StandingOutValue>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"WITH of_group AS MATERIALIZED (
-               SELECT n.keys
-               FROM (SELECT $2::uuid AS id UNION ALL SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = $2) g
-               CROSS JOIN LATERAL (
-                   SELECT r.context -> 'keys' AS keys, r.received_at, r.report_id, r.variant FROM reports r
-                   WHERE r.tenant = $1 AND r.group_id = g.id
-                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
-               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3),
-           of_app AS MATERIALIZED (
-               SELECT r.context -> 'keys' AS keys FROM reports r
-               WHERE r.tenant = $1 AND r.app = (SELECT g.app FROM groups g WHERE g.tenant = $1 AND g.id = $2)
-                 AND r.same_crash_as IS NULL
-               ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3),
-           here AS (
-               SELECT k.key, k.value, count(*) AS reports FROM of_group CROSS JOIN LATERAL jsonb_each_text(keys) k
-               GROUP BY k.key, k.value HAVING count(*) >= $4),
-           everywhere AS (
-               SELECT k.key, k.value, count(*) AS reports FROM of_app CROSS JOIN LATERAL jsonb_each_text(keys) k
-               GROUP BY k.key, k.value),
-           sizes AS (SELECT (SELECT count(*) FROM of_group) AS of_group, (SELECT count(*) FROM of_app) AS of_app),
-           compared AS (
-               SELECT h.key, h.value, h.reports, coalesce(e.reports, 0) AS app_reports, s.of_group, s.of_app,
-                      h.reports / s.of_group::float8 - coalesce(e.reports, 0) / greatest(s.of_app, 1)::float8 AS difference
-               FROM sizes s CROSS JOIN here h LEFT JOIN everywhere e ON e.key = h.key AND e.value = h.value)
-           SELECT key AS "key!", value AS "value!", reports AS "reports!", app_reports AS "app_reports!",
-                  of_group AS "of_group!", of_app AS "of_app!"
-           FROM compared WHERE difference >= $5
-           ORDER BY difference DESC, key COLLATE "C", value COLLATE "C" LIMIT $6"#,
-        tenant,
-        group as GroupId,
-        COMPARED_REPORTS_LIMIT,
-        STANDING_OUT_REPORTS,
-        STANDING_OUT_SHARE,
-        STANDING_OUT_LIMIT
-    )
-    .fetch_all(connection)
+pub async fn find_standing_out(
+    tx: &mut TenantTx,
+    app: &str,
+    group: GroupId,
+) -> Result<Vec<StandingOutValue>> {
+    let of_group = Sample::new(SampleScope::Group(group), KEYS, COMPARED_REPORTS_LIMIT);
+    let of_app = Sample::new(SampleScope::App(app), KEYS, COMPARED_REPORTS_LIMIT);
+    let samples =
+        [Sample { name: "of_group", ..of_group }, Sample { name: "of_app", condition: COUNTED, ..of_app }];
+    let rows: Vec<StandingOutRow> = read_samples(tx, samples, &|query| {
+        query.push(format!(
+            "SELECT key, value, reports, app_reports, of_group, of_app FROM (
+                 SELECT h.key, h.value, h.reports, coalesce(e.reports, 0) AS app_reports, s.of_group, s.of_app,
+                        h.reports / s.of_group::float8 - coalesce(e.reports, 0) / greatest(s.of_app, 1)::float8 AS difference
+                 FROM (SELECT (SELECT count(*) FROM of_group) AS of_group, (SELECT count(*) FROM of_app) AS of_app) s
+                 CROSS JOIN (
+                     SELECT k.key, k.value, count(*) AS reports FROM of_group CROSS JOIN LATERAL jsonb_each_text(keys) k
+                     GROUP BY k.key, k.value HAVING count(*) >= {STANDING_OUT_REPORTS}) h
+                 LEFT JOIN (
+                     SELECT k.key, k.value, count(*) AS reports FROM of_app CROSS JOIN LATERAL jsonb_each_text(keys) k
+                     GROUP BY k.key, k.value) e ON e.key = h.key AND e.value = h.value) c
+             WHERE difference >= {STANDING_OUT_SHARE}
+             ORDER BY difference DESC, key COLLATE \"C\", value COLLATE \"C\" LIMIT {STANDING_OUT_LIMIT}"
+        ));
+    })
     .await?;
     let values = rows.into_iter().map(|row| StandingOutValue {
         key: row.key,

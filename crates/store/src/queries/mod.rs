@@ -8,9 +8,10 @@ pub mod missing;
 pub mod names;
 pub mod person;
 pub mod report;
-pub mod reports;
 pub mod session;
 pub mod trends;
 pub mod versions;
 
 use crate::database::days::day;
+/// Lists of reports.
+pub use crate::report_rows as reports;

@@ -1,7 +1,7 @@
 //! Reports of one person: of a device, of a user, of a session, or of the sessions of an installation or a user.
 
-use super::reports::{REPORT_COLUMNS, ReportRow};
 use crate::persons::{PersonHash, hash_person};
+use crate::report_rows::{REPORT_COLUMNS, ReportRow};
 use crate::{OwnerTx, Result, TenantTx, Uuid};
 use sqlx::{AssertSqlSafe, FromRow};
 use time::OffsetDateTime;

@@ -1,13 +1,14 @@
 //! One report with its body.
 
-use super::reports::{REPORT_COLUMNS, ReportRow};
 use crate::column::{ReportIdColumn, U32, U64};
 use crate::number::{from_row32, to_row32};
+use crate::report_rows::{REPORT_COLUMNS, ReportRow};
 use crate::segments::{BodyLocation, FrameColumns, ReportBody, day_bounds, utc_day};
 use crate::tenants::analyses::AnalysisSwitches;
 use crate::{Result, TenantTx};
 use sqlx::{AssertSqlSafe, FromRow};
 use std::collections::BTreeMap;
+use time::OffsetDateTime;
 use unslide_model::ReportId;
 
 /// A stored report without its body.
@@ -77,23 +78,25 @@ pub async fn load_bodies(tx: &mut TenantTx, listed: &[&ReportRow]) -> Result<BTr
     let [variants, revisions] = [|row: &ReportRow| row.variant, |row: &ReportRow| row.revision]
         .map(|number| listed.iter().map(|row| to_row32(number(row))).collect::<Vec<i32>>());
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT n.place AS "place!", b.body AS "body!"
-           FROM unnest($2::timestamptz[], $3::uuid[], $4::int[], $5::int[]) WITH ORDINALITY
-                AS n (received_at, report_id, variant, revision, place)
-           CROSS JOIN LATERAL (SELECT body FROM report_bodies
-                               WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
-                                 AND variant = n.variant AND revision = n.revision LIMIT 1) b"#,
-        tenant,
-        &listed.iter().map(|row| row.received_at).collect::<Vec<_>>(),
-        &listed.iter().map(|row| row.report_id.uuid()).collect::<Vec<_>>(),
-        &variants,
-        &revisions
+    // Each day that the list of times leaves out stays without a lock: no plan is kept for all lists.
+    let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(
+        "SELECT n.place, b.body
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::int[], $5::int[]) WITH ORDINALITY
+              AS n (received_at, report_id, variant, revision, place)
+         CROSS JOIN LATERAL (SELECT body FROM report_bodies
+                             WHERE tenant = $1 AND received_at = ANY ($2) AND received_at = n.received_at
+                               AND report_id = n.report_id AND variant = n.variant AND revision = n.revision LIMIT 1) b",
     )
+    .persistent(false)
+    .bind(tenant)
+    .bind(listed.iter().map(|row| row.received_at).collect::<Vec<_>>())
+    .bind(listed.iter().map(|row| row.report_id.uuid()).collect::<Vec<_>>())
+    .bind(variants)
+    .bind(revisions)
     .fetch_all(connection)
     .await?;
     let place = |ordinal: i64| usize::try_from(ordinal - 1).unwrap_or(0);
-    Ok(rows.into_iter().map(|row| (place(row.place), ReportBody::Inline(row.body))).collect())
+    Ok(rows.into_iter().map(|(ordinal, body)| (place(ordinal), ReportBody::Inline(body))).collect())
 }
 
 /// Finds reports that a list has, with the places of their bodies. One that was deleted since is left out, and one without a body.
@@ -108,14 +111,15 @@ pub async fn find_listed(tx: &mut TenantTx, listed: &[ReportRow]) -> Result<Vec<
                 coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{}') AS analysis_switches
          FROM unnest($2::timestamptz[], $3::uuid[], $4::int[]) WITH ORDINALITY AS n (received_at, report_id, variant, place)
          LEFT JOIN LATERAL (SELECT size FROM report_bodies
-                            WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
-                              AND variant = n.variant LIMIT 1) b ON true
+                            WHERE tenant = $1 AND received_at = ANY ($2) AND received_at = n.received_at
+                              AND report_id = n.report_id AND variant = n.variant LIMIT 1) b ON true
          LEFT JOIN LATERAL (SELECT size, segment, at_offset, length, body_key FROM report_frames
-                            WHERE tenant = $1 AND received_at = n.received_at AND report_id = n.report_id
-                              AND variant = n.variant LIMIT 1) f ON true
+                            WHERE tenant = $1 AND received_at = ANY ($2) AND received_at = n.received_at
+                              AND report_id = n.report_id AND variant = n.variant LIMIT 1) f ON true
          WHERE b.size IS NOT NULL OR f.size IS NOT NULL
          ORDER BY n.place",
     )
+    .persistent(false)
     .bind(tenant)
     .bind(listed.iter().map(|row| row.received_at).collect::<Vec<_>>())
     .bind(listed.iter().map(|row| row.report_id.uuid()).collect::<Vec<_>>())
@@ -172,6 +176,8 @@ pub async fn find_report(
     report_id: ReportId,
     variant: u32,
 ) -> Result<Option<FoundReport>> {
+    // The time first: by it the other statement leaves all other days out.
+    let Some(received_at) = find_arrival(tx, report_id, variant).await? else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
     let row: Option<Row> = sqlx::query_as(AssertSqlSafe(format!(
@@ -180,22 +186,36 @@ pub async fn find_report(
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants,
                 coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{{}}') AS analysis_switches
-         FROM report_keys k
-         JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
-                       AND r.variant = k.variant
-         LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
-                                  AND b.report_id = k.report_id AND b.variant = k.variant
-         LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
-                                  AND f.report_id = k.report_id AND f.variant = k.variant
-         WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL
+         FROM reports r
+         LEFT JOIN report_bodies b ON b.tenant = $1 AND b.received_at = $4 AND b.report_id = $2 AND b.variant = $3
+         LEFT JOIN report_frames f ON f.tenant = $1 AND f.received_at = $4 AND f.report_id = $2 AND f.variant = $3
+         WHERE r.tenant = $1 AND r.received_at = $4 AND r.report_id = $2 AND r.variant = $3
            AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL OR r.body_kept IS FALSE)"
     )))
+    .persistent(false)
     .bind(tenant)
     .bind(report_id.uuid())
     .bind(to_row32(variant))
+    .bind(received_at)
     .fetch_optional(connection)
     .await?;
     row.map(|row| row.stored.into_report(row.listed)).transpose()
+}
+
+/// Returns when a report arrived. `None` if there is no such report, or it was deleted.
+async fn find_arrival(
+    tx: &mut TenantTx,
+    report_id: ReportId,
+    variant: u32,
+) -> Result<Option<OffsetDateTime>> {
+    let (connection, tenant, _) = tx.parts();
+    let received_at = sqlx::query_scalar!(
+        "SELECT received_at FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3 AND deleted_at IS NULL",
+        tenant,
+        report_id.uuid(),
+        to_row32(variant)
+    );
+    Ok(received_at.fetch_optional(connection).await?)
 }
 
 /// Returns the report with a body that is most like one of which the body was dropped: the one that was most like it then, or else
@@ -211,7 +231,7 @@ pub async fn find_like(tx: &mut TenantTx, listed: &ReportRow) -> Result<Option<(
                SELECT r.report_id, r.variant, 0 AS place, 0 AS unlike, r.received_at FROM dropped d
                JOIN report_keys k ON k.tenant = $1 AND k.report_id = d.like_report AND k.variant = d.like_variant AND k.deleted_at IS NULL
                JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
-               WHERE r.body_kept IS NOT FALSE
+               WHERE r.body_kept IS NOT FALSE AND r.received_at >= $5 AND r.received_at < $6
                UNION ALL
                SELECT r.report_id, r.variant, 1,
                       CASE WHEN r.version <> d.version THEN 2

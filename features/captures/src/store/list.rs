@@ -2,10 +2,10 @@
 
 use super::{Capture, CaptureId, query_captures};
 use crate::capture::CaptureKind;
+use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_store::queries::reports::ReportRow;
-use unslide_store::sql::to_row32;
-use unslide_store::{Result, TenantTx};
+use unslide_store::report_rows::{ReportRow, Sample, SampleScope, read_samples};
+use unslide_store::{ReportPlace, Result, TenantTx};
 
 /// A selection of captures. `None` selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub async fn delete(tx: &mut TenantTx, id: CaptureId, app: Option<&str>) -> Resu
 }
 
 /// A capture that was recorded in a run of the app.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct RunCapture {
     pub id: CaptureId,
     /// Its kind, such as `memory_graph`.
@@ -99,20 +99,18 @@ pub struct RunCapture {
 
 /// Lists the captures of the run that a report is of, the newest first. A device writes the id of its run in either case.
 pub async fn for_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) -> Result<Vec<RunCapture>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        RunCapture,
-        r#"SELECT c.id AS "id: CaptureId", c.kind, c.received_at
-         FROM reports r JOIN captures c ON c.tenant = r.tenant AND c.app = r.app
-           AND c.session_id = ANY (ARRAY[r.run_id::text, upper(r.run_id::text)])
-         WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
-         ORDER BY c.received_at DESC, c.id DESC LIMIT $5"#,
-        tenant,
-        report.received_at,
-        report.report_id.uuid(),
-        to_row32(report.variant),
-        i64::from(limit)
-    )
-    .fetch_all(connection)
-    .await?)
+    let ReportRow { report_id, variant, received_at, .. } = *report;
+    let places = [ReportPlace { id: report_id, variant, received_at }];
+    let tenant = tx.parts().1.to_owned();
+    let sample = Sample::new(SampleScope::Places(&places), "r.app, r.run_id", 1);
+    read_samples(tx, [sample], &|query| {
+        query.push(
+            "SELECT c.id, c.kind, c.received_at FROM newest r JOIN captures c ON c.app = r.app
+               AND c.session_id = ANY (ARRAY[r.run_id::text, upper(r.run_id::text)])
+             WHERE c.tenant = ",
+        );
+        query.push_bind(tenant.clone());
+        query.push(format!(" ORDER BY c.received_at DESC, c.id DESC LIMIT {limit}"));
+    })
+    .await
 }

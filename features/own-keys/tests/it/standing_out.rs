@@ -1,6 +1,6 @@
 //! The values that more of a group's reports have than of its app's.
 
-use crate::keyed_reports::{group_of, with_keys};
+use crate::keyed_reports::{APP, group_of, with_keys};
 use serde_json::json;
 use unslide_harness::database::{TestDatabase, acme};
 use unslide_own_keys::store::{StandingOutValue, find_standing_out};
@@ -23,7 +23,7 @@ async fn values_in_a_larger_share_of_a_group_than_of_its_app_stand_out() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let expected =
         StandingOutValue { key: "checkout".into(), value: "new".into(), in_group: (8, 10), in_app: (12, 44) };
-    assert_eq!(find_standing_out(&mut tx, group_of(1)).await.unwrap()[0], expected);
-    assert_eq!(find_standing_out(&mut tx, group_of(3)).await.unwrap(), []);
-    assert_eq!(find_standing_out(&mut tx, group_of(9)).await.unwrap(), []);
+    assert_eq!(find_standing_out(&mut tx, APP, group_of(1)).await.unwrap()[0], expected);
+    assert_eq!(find_standing_out(&mut tx, APP, group_of(3)).await.unwrap(), []);
+    assert_eq!(find_standing_out(&mut tx, APP, group_of(9)).await.unwrap(), []);
 }

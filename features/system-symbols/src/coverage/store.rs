@@ -3,10 +3,12 @@
 //! Both read the same number of the most recent reports, so that their cost does not grow with the period.
 
 use super::MAX_REPORTS;
+use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner, Quality};
+use unslide_store::report_rows::{Sample, SampleScope, read_samples};
 use unslide_store::sql::from_row;
-use unslide_store::{Result, TenantTx};
+use unslide_store::{Result, TenantTx, Uuid};
 
 pub struct CoverageFilter<'f> {
     pub from: OffsetDateTime,
@@ -32,21 +34,37 @@ pub struct ImageOfBuild {
     pub quality: Quality,
 }
 
+/// A count as its row has it.
+#[derive(FromRow)]
+struct CountRow {
+    os_name: Option<String>,
+    os_version: Option<String>,
+    os_build: Option<String>,
+    reports: i64,
+}
+
+/// An image as its row has it.
+#[derive(FromRow)]
+struct ImageRow {
+    #[sqlx(flatten)]
+    build: CountRow,
+    debug_id: Uuid,
+    quality: i16,
+}
+
+fn sample_reports<'f>(filter: &CoverageFilter<'f>, columns: &'static str) -> Sample<'f> {
+    let scope = filter.app.map_or(SampleScope::Tenant, SampleScope::App);
+    Sample { from: Some(filter.from), ..Sample::new(scope, columns, i64::from(MAX_REPORTS)) }
+}
+
 /// Counts the most recent reports by build.
 pub async fn count_reports(tx: &mut TenantTx, filter: &CoverageFilter<'_>) -> Result<Vec<ReportsOfBuild>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT os_name, os_version, os_build, count(*) AS "reports!"
-           FROM (SELECT os_name, os_version, os_build FROM reports
-                 WHERE tenant = $1 AND received_at >= $2 AND ($3::text IS NULL OR app = $3)
-                 ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) AS r
-           GROUP BY os_name, os_version, os_build"#,
-        tenant,
-        filter.from,
-        filter.app,
-        i64::from(MAX_REPORTS)
-    )
-    .fetch_all(connection)
+    let sample = sample_reports(filter, "r.os_name, r.os_version, r.os_build");
+    let rows: Vec<CountRow> = read_samples(tx, [sample], &|query| {
+        query.push(
+            "SELECT os_name, os_version, os_build, count(*) AS reports FROM newest GROUP BY os_name, os_version, os_build",
+        );
+    })
     .await?;
     let builds = rows.into_iter().map(|row| ReportsOfBuild {
         os_name: row.os_name,
@@ -59,32 +77,29 @@ pub async fn count_reports(tx: &mut TenantTx, filter: &CoverageFilter<'_>) -> Re
 
 /// Returns the system images of the most recent reports by build, with the quality of their symbols.
 pub async fn list_images(tx: &mut TenantTx, filter: &CoverageFilter<'_>) -> Result<Vec<ImageOfBuild>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT i.os_name, i.os_version, i.os_build, i.debug_id AS "debug_id!", i.reports AS "reports!",
-                  (SELECT coalesce(max(s.quality), 0::smallint) FROM symbol_slots s
-                   WHERE s.tenant IN ($1, $5) AND s.debug_id = i.debug_id) AS "quality!"
-           FROM (SELECT r.os_name, r.os_version, r.os_build, d.debug_id, count(*) AS reports
-                 FROM (SELECT os_name, os_version, os_build, system_images FROM reports
-                       WHERE tenant = $1 AND received_at >= $2 AND ($3::text IS NULL OR app = $3)
-                       ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) AS r
-                 CROSS JOIN LATERAL unnest(r.system_images) AS d (debug_id)
-                 GROUP BY r.os_name, r.os_version, r.os_build, d.debug_id) AS i"#,
-        tenant,
-        filter.from,
-        filter.app,
-        i64::from(MAX_REPORTS),
-        Owner::System.as_str()
-    )
-    .fetch_all(connection)
+    let tenant = tx.parts().1.to_owned();
+    let sample = sample_reports(filter, "r.os_name, r.os_version, r.os_build, r.system_images");
+    let rows: Vec<ImageRow> = read_samples(tx, [sample], &|query| {
+        query.push(
+            "SELECT i.os_name, i.os_version, i.os_build, i.debug_id, i.reports,
+                    (SELECT coalesce(max(s.quality), 0::smallint) FROM symbol_slots s WHERE s.tenant IN (",
+        );
+        query.push_bind(tenant.clone()).push(", ").push_bind(Owner::System.as_str());
+        query.push(
+            ") AND s.debug_id = i.debug_id) AS quality
+             FROM (SELECT r.os_name, r.os_version, r.os_build, d.debug_id, count(*) AS reports
+                   FROM newest r CROSS JOIN LATERAL unnest(r.system_images) AS d (debug_id)
+                   GROUP BY r.os_name, r.os_version, r.os_build, d.debug_id) AS i",
+        );
+    })
     .await?;
-    let images = rows.into_iter().map(|row| ImageOfBuild {
-        os_name: row.os_name,
-        os_version: row.os_version,
-        os_build: row.os_build,
-        debug_id: DebugId::from_uuid(row.debug_id),
-        reports: from_row(row.reports),
-        quality: Quality::from_rank(row.quality).unwrap_or(Quality::None),
+    let images = rows.into_iter().map(|ImageRow { build, debug_id, quality }| ImageOfBuild {
+        os_name: build.os_name,
+        os_version: build.os_version,
+        os_build: build.os_build,
+        debug_id: DebugId::from_uuid(debug_id),
+        reports: from_row(build.reports),
+        quality: Quality::from_rank(quality).unwrap_or(Quality::None),
     });
     Ok(images.collect())
 }

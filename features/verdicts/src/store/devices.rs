@@ -1,7 +1,11 @@
 //! The devices on which a bug happened, and the installations of the app.
 
+use sqlx::FromRow;
 use time::{Date, OffsetDateTime};
-use unslide_store::{GroupId, Result, TenantTx, Uuid};
+use unslide_model::ReportId;
+use unslide_store::report_rows::{Sample, SampleScope, read_samples};
+use unslide_store::sql::from_row32;
+use unslide_store::{GroupId, ReportPlace, Result, TenantTx, Uuid};
 
 /// The newest reports of a group that are read.
 const REPORTS_LIMIT: i64 = 2_000;
@@ -13,7 +17,7 @@ pub const VALUES_OF_FLAG_LIMIT: i64 = 50;
 const COUNTS_LIMIT: i64 = 20_000;
 
 /// A device that met a bug, as its newest report names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CrashedDevice {
     pub version: String,
     pub day: Date,
@@ -25,7 +29,7 @@ pub struct CrashedDevice {
 }
 
 /// How many installations or devices have a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct ValueCount {
     /// The name of the flag; empty for facts of the device.
     pub name: String,
@@ -54,61 +58,43 @@ pub async fn list_crashed_devices(
     group: GroupId,
     from: OffsetDateTime,
 ) -> Result<Vec<CrashedDevice>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        CrashedDevice,
-        r#"SELECT DISTINCT ON (coalesce(n.device, uuid_send(n.report_id))) n.version AS "version!",
-                  (n.received_at AT TIME ZONE 'UTC')::date AS "day!", n.model,
-                  nullif(concat_ws(' ', n.os_name, n.os_version), '') AS system,
-                  n.received_at AS "received_at!", n.report_id AS "report_id!", n.variant AS "variant!"
-           FROM (SELECT r.* FROM (SELECT $2::uuid AS id
-                                  UNION ALL SELECT m.id FROM groups m WHERE m.tenant = $1 AND m.merged_into = $2) g
-                 CROSS JOIN LATERAL (
-                     SELECT report_id, variant, device, version, received_at, model, os_name, os_version FROM reports
-                     WHERE tenant = $1 AND group_id = g.id AND received_at >= $3 AND same_crash_as IS NULL
-                     ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) r
-                 ORDER BY r.received_at DESC LIMIT $4) n
-           ORDER BY coalesce(n.device, uuid_send(n.report_id)), n.received_at DESC"#,
-        tenant,
-        group as GroupId,
-        from,
-        REPORTS_LIMIT
-    )
-    .fetch_all(connection)
-    .await?)
+    let columns = "r.device, r.version, r.model, r.os_name, r.os_version";
+    let sample = Sample::new(SampleScope::Group(group), columns, REPORTS_LIMIT);
+    let sample = Sample { from: Some(from), condition: "r.same_crash_as IS NULL", ..sample };
+    read_samples(tx, [sample], &|query| {
+        query.push(
+            "SELECT DISTINCT ON (coalesce(n.device, uuid_send(n.report_id))) n.version,
+                    (n.received_at AT TIME ZONE 'UTC')::date AS day, n.model,
+                    nullif(concat_ws(' ', n.os_name, n.os_version), '') AS system, n.received_at, n.report_id, n.variant
+             FROM newest n ORDER BY coalesce(n.device, uuid_send(n.report_id)), n.received_at DESC",
+        );
+    })
+    .await
 }
 
 /// Counts the own keys of these devices with their values, the most frequent keys first.
 pub async fn count_report_keys(tx: &mut TenantTx, devices: &[CrashedDevice]) -> Result<Vec<ValueCount>> {
-    let times: Vec<OffsetDateTime> = devices.iter().map(|device| device.received_at).collect();
-    let reports: Vec<_> = devices.iter().map(|device| device.report_id).collect();
-    let variants: Vec<i32> = devices.iter().map(|device| device.variant).collect();
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_as!(
-        ValueCount,
-        r#"WITH pairs AS (
-               SELECT k.key AS name, k.value, count(*) AS count
-               FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS d (received_at, report_id, variant)
-               CROSS JOIN LATERAL (SELECT context -> 'keys' AS keys FROM reports
-                                   WHERE tenant = $1 AND received_at = d.received_at AND report_id = d.report_id
-                                     AND variant = d.variant LIMIT 1) r
-               CROSS JOIN LATERAL jsonb_each_text(r.keys) k
-               GROUP BY k.key, k.value),
-           placed AS (
-               SELECT *, row_number() OVER (PARTITION BY name ORDER BY count DESC, value COLLATE "C") AS place,
-                      count(*) OVER (PARTITION BY name) AS values, sum(count) OVER (PARTITION BY name) AS total
-               FROM pairs)
-           SELECT name AS "name!", value AS "value!", count AS "count!", values AS "values!"
-           FROM placed WHERE place <= $5 ORDER BY total DESC, name COLLATE "C", place LIMIT $6"#,
-        tenant,
-        &times,
-        &reports,
-        &variants,
-        VALUES_OF_FLAG_LIMIT + 1,
-        COUNTS_LIMIT
-    )
-    .fetch_all(connection)
-    .await?)
+    let places: Vec<ReportPlace> = devices
+        .iter()
+        .map(|device| ReportPlace {
+            id: ReportId::from_uuid(device.report_id),
+            variant: from_row32(device.variant),
+            received_at: device.received_at,
+        })
+        .collect();
+    let sample = Sample::new(SampleScope::Places(&places), "r.context -> 'keys' AS keys", REPORTS_LIMIT);
+    read_samples(tx, [sample], &|query| {
+        query.push(format!(
+            "SELECT name, value, count, values FROM (
+                 SELECT p.*, row_number() OVER (PARTITION BY name ORDER BY count DESC, value COLLATE \"C\") AS place,
+                        count(*) OVER (PARTITION BY name) AS values, sum(count) OVER (PARTITION BY name) AS total
+                 FROM (SELECT k.key AS name, k.value, count(*) AS count
+                       FROM newest CROSS JOIN LATERAL jsonb_each_text(keys) k GROUP BY k.key, k.value) p) c
+             WHERE place <= {} ORDER BY total DESC, name COLLATE \"C\", place LIMIT {COUNTS_LIMIT}",
+            VALUES_OF_FLAG_LIMIT + 1
+        ));
+    })
+    .await
 }
 
 /// Counts the values that installations with sessions of a version on these days have, each installation once: of a sample of each

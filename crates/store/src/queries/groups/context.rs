@@ -1,9 +1,10 @@
 //! Shares of a group's reports with a state of the app or the device, with a value of the app's own keys, or with a finding of
 //! an analysis.
 
-use super::with_merged;
+use crate::report_rows::{GroupRows, read_group_sample};
 use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
+use sqlx::FromRow;
 use utoipa::ToSchema;
 
 /// The newest reports of a group that are looked at.
@@ -91,7 +92,7 @@ pub struct ContextKeyUse {
 }
 
 /// Reports with a value of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 pub struct KeyValueUse {
     /// The name of the key.
     pub key: String,
@@ -101,55 +102,47 @@ pub struct KeyValueUse {
     pub reports: i64,
 }
 
+/// A row of the statement about the context of a group.
+#[derive(FromRow)]
+struct ContextCount {
+    kind: String,
+    value: String,
+    name: String,
+    subject: Option<String>,
+    known: i64,
+    matching: i64,
+    other: Option<i64>,
+    app: Option<String>,
+    device: Option<Vec<u8>>,
+}
+
 /// Reads the facts, the keys and the findings of a group's newest reports.
 pub async fn read_group_context(tx: &mut TenantTx, group: GroupId) -> Result<GroupContext> {
-    let groups = with_merged(tx, group).await?;
-    let (connection, tenant, _) = tx.parts();
-    // The newest of each group, by the index, and the newest of these. The same for a device with a hint.
-    let rows = sqlx::query!(
-        r#"WITH newest AS MATERIALIZED (
-               SELECT n.context, n.device, n.app
-               FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
-                   SELECT r.context, r.device, r.app, r.received_at, r.report_id, r.variant
-                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
-                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
-               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3),
-           hints AS (
-               SELECT h.key, h.value, count(*) AS reports, count(DISTINCT device) AS devices, min(app) AS app,
-                      CASE WHEN count(device) = count(*) AND count(DISTINCT device) = 1
-                           THEN (array_agg(device))[1] END AS device
-               FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'hints') h
-               GROUP BY h.key, h.value ORDER BY count(*) DESC, h.key, h.value LIMIT $5)
-           SELECT 'sample' AS "kind!", '' AS "value!", '' AS "name!", NULL AS subject, count(*) AS "known!",
-                  count(DISTINCT device) AS "matching!", count(device) AS other
-           FROM newest
-           UNION ALL
-           (SELECT 'fact', '', f.key, NULL, count(*), count(*) FILTER (WHERE f.value = 'true'), NULL
-            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'facts') f GROUP BY f.key ORDER BY f.key)
-           UNION ALL
-           (SELECT 'key', '', k.key, NULL, count(*), count(DISTINCT k.value), NULL
-            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
-            GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT $4)
-           UNION ALL
-           (SELECT 'verdict', v.value, v.key, context -> 'subjects' ->> v.key, count(*), count(DISTINCT device), NULL
-            FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'verdicts') v
-            GROUP BY v.key, v.value, 4 ORDER BY count(*) DESC, v.key, v.value, 4 LIMIT $4)
-           UNION ALL
-           (SELECT 'hint', h.value, h.key, NULL, h.reports, h.devices,
-                   CASE WHEN h.device IS NOT NULL THEN (
-                       SELECT count(DISTINCT coalesce(o.merged_into, o.id))
-                       FROM (SELECT r.group_id, r.app, r.context FROM reports r WHERE r.tenant = $1 AND r.device = h.device
-                             ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) d
-                       JOIN groups o ON o.tenant = $1 AND o.id = d.group_id
-                       WHERE d.app = h.app AND d.context -> 'hints' ->> h.key = h.value AND d.group_id <> ALL ($2)) END
-            FROM hints h ORDER BY h.reports DESC, h.key, h.value)"#,
-        tenant,
-        &groups as &[GroupId],
-        SAMPLED_REPORTS_LIMIT,
-        LISTED_KEYS_LIMIT,
-        LISTED_HINTS_LIMIT
-    )
-    .fetch_all(connection)
+    let groups = GroupRows::find_for_group(tx, group).await?;
+    let columns = "r.context, r.device, r.app";
+    let rows: Vec<ContextCount> = read_group_sample(tx, &groups, columns, SAMPLED_REPORTS_LIMIT, &|query| {
+        query.push(format!(
+            "(SELECT 'sample' AS kind, '' AS value, '' AS name, NULL AS subject, count(*) AS known,
+                     count(DISTINCT device) AS matching, count(device) AS other, NULL AS app, NULL::bytea AS device
+              FROM newest)
+             UNION ALL
+             (SELECT 'fact', '', f.key, NULL, count(*), count(*) FILTER (WHERE f.value = 'true'), NULL, NULL, NULL
+              FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'facts') f GROUP BY f.key ORDER BY f.key)
+             UNION ALL
+             (SELECT 'key', '', k.key, NULL, count(*), count(DISTINCT k.value), NULL, NULL, NULL
+              FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
+              GROUP BY k.key ORDER BY count(*) DESC, k.key LIMIT {LISTED_KEYS_LIMIT})
+             UNION ALL
+             (SELECT 'verdict', v.value, v.key, context -> 'subjects' ->> v.key, count(*), count(DISTINCT device), NULL, NULL, NULL
+              FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'verdicts') v
+              GROUP BY v.key, v.value, 4 ORDER BY count(*) DESC, v.key, v.value, 4 LIMIT {LISTED_KEYS_LIMIT})
+             UNION ALL
+             (SELECT 'hint', h.value, h.key, NULL, count(*), count(DISTINCT device), NULL, min(app),
+                     CASE WHEN count(device) = count(*) AND count(DISTINCT device) = 1 THEN (array_agg(device))[1] END
+              FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'hints') h
+              GROUP BY h.key, h.value ORDER BY count(*) DESC, h.key, h.value LIMIT {LISTED_HINTS_LIMIT})"
+        ));
+    })
     .await?;
     let mut found = GroupContext::default();
     for row in rows {
@@ -167,13 +160,20 @@ pub async fn read_group_context(tx: &mut TenantTx, group: GroupId) -> Result<Gro
                 reports: row.known,
                 devices: row.matching,
             }),
-            "hint" => found.hints.push(HintShare {
-                analysis: row.name,
-                hint: row.value,
-                reports: row.known,
-                devices: row.matching,
-                other_groups_of_device: row.other,
-            }),
+            "hint" => {
+                let hint = HintShare {
+                    analysis: row.name,
+                    hint: row.value,
+                    reports: row.known,
+                    devices: row.matching,
+                    other_groups_of_device: None,
+                };
+                let others = match row.device.zip(row.app) {
+                    Some((device, app)) => Some(count_other_groups(tx, &groups, &hint, &device, &app).await?),
+                    None => None,
+                };
+                found.hints.push(HintShare { other_groups_of_device: others, ..hint });
+            }
             _ => {
                 found.sample = row.known;
                 found.from_one_device = row.matching == 1 && row.other == Some(row.known);
@@ -183,37 +183,52 @@ pub async fn read_group_context(tx: &mut TenantTx, group: GroupId) -> Result<Gro
     Ok(found)
 }
 
+/// Counts the other groups of an app with a hint in the newest reports of a device.
+async fn count_other_groups(
+    tx: &mut TenantTx,
+    groups: &GroupRows,
+    hint: &HintShare,
+    device: &[u8],
+    app: &str,
+) -> Result<i64> {
+    let (connection, tenant, _) = tx.parts();
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(DISTINCT coalesce(o.merged_into, o.id)) AS "groups!"
+           FROM (SELECT r.group_id, r.app, r.context FROM reports r WHERE r.tenant = $1 AND r.device = $2
+                 ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) d
+           JOIN groups o ON o.tenant = $1 AND o.id = d.group_id
+           WHERE d.app = $4 AND d.context -> 'hints' ->> $5 = $6 AND d.group_id <> ALL ($7)"#,
+        tenant,
+        device,
+        SAMPLED_REPORTS_LIMIT,
+        app,
+        hint.analysis,
+        hint.hint,
+        &groups.ids as &[GroupId]
+    );
+    Ok(count.fetch_one(connection).await?)
+}
+
 /// Counts the values of some keys in a group's newest reports, for each key those in the most reports first.
 pub async fn count_key_values(
     tx: &mut TenantTx,
     group: GroupId,
     keys: &[String],
 ) -> Result<Vec<KeyValueUse>> {
-    let groups = with_merged(tx, group).await?;
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        KeyValueUse,
-        r#"WITH newest AS (
-               SELECT n.context
-               FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
-                   SELECT r.context, r.received_at, r.report_id, r.variant
-                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
-                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
-               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3),
-           counted AS (
-               SELECT k.key, k.value, count(*) AS reports,
-                      row_number() OVER (PARTITION BY k.key ORDER BY count(*) DESC, k.value) AS rank
-               FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k
-               WHERE k.key = ANY ($4::text[]) GROUP BY k.key, k.value)
-           SELECT key AS "key!", value AS "value!", reports AS "reports!" FROM counted
-           WHERE rank <= $5 ORDER BY array_position($4::text[], key), rank"#,
-        tenant,
-        &groups as &[GroupId],
-        SAMPLED_REPORTS_LIMIT,
-        keys,
-        LISTED_VALUES_LIMIT
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows)
+    let groups = GroupRows::find_for_group(tx, group).await?;
+    read_group_sample(tx, &groups, "r.context", SAMPLED_REPORTS_LIMIT, &|query| {
+        query.push(
+            "SELECT key, value, reports FROM (
+                 SELECT k.key, k.value, count(*) AS reports, array_position(",
+        );
+        query.push_bind(keys.to_vec()).push(
+            ", k.key) AS place, row_number() OVER (PARTITION BY k.key ORDER BY count(*) DESC, k.value) AS rank
+                 FROM newest CROSS JOIN LATERAL jsonb_each_text(context -> 'keys') k WHERE k.key = ANY (",
+        );
+        query.push_bind(keys.to_vec());
+        query.push(format!(
+            ") GROUP BY k.key, k.value) c WHERE rank <= {LISTED_VALUES_LIMIT} ORDER BY place, rank"
+        ));
+    })
+    .await
 }

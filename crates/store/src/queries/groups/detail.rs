@@ -1,11 +1,12 @@
 //! A group with its counts by version, model, system and day.
 
 use super::variants::{GroupVariant, list_variants};
-use super::{ListedGroup, find_group, with_merged};
+use super::{ListedGroup, find_group};
 use crate::groups::MAX_MERGED;
 use crate::number::to_row;
 use crate::queries::day;
 use crate::queries::trends::GroupHour;
+use crate::report_rows::GroupRows;
 use crate::{GroupId, Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -13,7 +14,7 @@ use time::Date;
 use utoipa::ToSchema;
 
 /// The days on which [`get`] counts reports, from the last one back.
-const GROUP_DAYS_LIMIT: i64 = 90;
+const GROUP_DAYS_LIMIT: usize = 90;
 /// The versions that [`get`] lists, the one with the most reports first.
 const MOST_VERSIONS: i64 = 50;
 /// The models and the OS versions that [`get`] lists, those with the most reports first.
@@ -156,25 +157,18 @@ pub async fn get(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Result<Op
     let Some(group) = find_group(tx, id, app).await? else { return Ok(None) };
     let redirected_from = (group.id != id).then_some(id);
     let id = group.id;
-    let groups = with_merged(tx, id).await?;
-    let versions = read_breakdown(tx, &groups, "version", MOST_VERSIONS).await?;
+    let rows = GroupRows::find_for_group(tx, id).await?;
+    let groups = &rows.ids;
+    let versions = read_breakdown(tx, groups, "version", MOST_VERSIONS).await?;
     let versions = versions.into_iter().map(|(version, reports)| GroupVersion { version, reports }).collect();
-    let devices = read_breakdown(tx, &groups, "model", MOST_VALUES).await?;
+    let devices = read_breakdown(tx, groups, "model", MOST_VALUES).await?;
     let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
-    let os_versions = read_breakdown(tx, &groups, "os_version", MOST_VALUES).await?;
+    let os_versions = read_breakdown(tx, groups, "os_version", MOST_VALUES).await?;
     let os_versions =
         os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
+    let days = rows.days.iter().flatten().take(GROUP_DAYS_LIMIT);
+    let days = days.map(|one| GroupDay { day: one.day, reports: one.reports }).collect();
     let (connection, tenant, _) = tx.parts();
-    let days = sqlx::query_as!(
-        GroupDay,
-        r#"SELECT day AS "day!", sum(reports)::bigint AS "reports!" FROM group_day_counts
-           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
-        tenant,
-        &groups as &[GroupId],
-        GROUP_DAYS_LIMIT
-    )
-    .fetch_all(&mut *connection)
-    .await?;
     let merged = sqlx::query_as!(
         MergedGroup,
         r#"SELECT id AS "id: GroupId", title, culprit, own_reports AS reports, own_extrapolated > 0 AS "estimated!"
@@ -185,7 +179,7 @@ pub async fn get(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Result<Op
     )
     .fetch_all(connection)
     .await?;
-    let variants = list_variants(tx, &groups).await?;
+    let variants = list_variants(tx, &rows).await?;
     let share = None;
     Ok(Some(GroupCounts {
         group,

@@ -374,7 +374,7 @@ async fn listed_as(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupId>
 
 /// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
 /// seen last.
-pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
+pub(crate) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
     let named = find_named(tx, text).await?;
     let patterns: Vec<String> =
         list_spellings(&normalize_term(text)).iter().map(|text| build_like_pattern(text)).collect();

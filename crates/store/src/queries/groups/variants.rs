@@ -1,8 +1,10 @@
 //! Variants of a group: the different stacks of its reports.
 
 use crate::column::ReportIdColumn;
-use crate::{GroupId, Result, TenantTx};
+use crate::report_rows::{GroupRows, read_group_sample};
+use crate::{Result, TenantTx};
 use serde::Serialize;
+use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::ReportId;
 use utoipa::ToSchema;
@@ -13,7 +15,7 @@ const VARIANT_REPORTS_LIMIT: i64 = 200;
 const MOST_VARIANTS: i64 = 10;
 
 /// Reports of a group with the same innermost functions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
 pub struct GroupVariant {
     /// The innermost functions of the crashed thread, the innermost first, at most 10; the image in place of a function
     /// without a name. Empty for reports without a stack.
@@ -28,40 +30,28 @@ pub struct GroupVariant {
     pub last_version: String,
     /// Id of the newest of them.
     #[schema(value_type = Uuid)]
+    #[sqlx(try_from = "ReportIdColumn")]
     pub report_id: ReportId,
     /// Which report with that id it is.
     pub variant: i32,
 }
 
 /// Lists the variants of the newest reports of these groups.
-pub(super) async fn list_variants(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupVariant>> {
-    let (connection, tenant, _) = tx.parts();
-    // The newest of each group, by the index, and the newest of these.
-    Ok(sqlx::query_as!(
-        GroupVariant,
-        r#"WITH newest AS (
-               SELECT n.* FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
-                   SELECT r.received_at, r.report_id, r.variant, r.version, r.summary -> 'top_frames' AS frames
-                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
-                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
-               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3),
-           stacks AS (
-               SELECT n.*, ARRAY(
-                   SELECT coalesce(nullif(f.frame ->> 'function', ''), f.frame ->> 'image', '')
-                   FROM jsonb_array_elements(CASE jsonb_typeof(n.frames) WHEN 'array' THEN n.frames ELSE '[]' END)
-                        WITH ORDINALITY AS f (frame, place) ORDER BY f.place) AS functions
-               FROM newest n)
-           SELECT s.functions AS "functions!", count(*) AS "reports!", max(s.received_at) AS "last_seen!",
-                  (array_agg(s.version ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS "last_version!",
-                  (array_agg(s.report_id ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1]
-                      AS "report_id!: ReportIdColumn",
-                  (array_agg(s.variant ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS "variant!"
-           FROM stacks s GROUP BY s.functions ORDER BY 2 DESC, 3 DESC, s.functions LIMIT $4"#,
-        tenant,
-        groups as &[GroupId],
-        VARIANT_REPORTS_LIMIT,
-        MOST_VARIANTS
-    )
-    .fetch_all(connection)
-    .await?)
+pub(super) async fn list_variants(tx: &mut TenantTx, groups: &GroupRows) -> Result<Vec<GroupVariant>> {
+    let columns = "r.version, r.summary -> 'top_frames' AS frames";
+    read_group_sample(tx, groups, columns, VARIANT_REPORTS_LIMIT, &|query| {
+        query.push(format!(
+            "SELECT s.functions, count(*) AS reports, max(s.received_at) AS last_seen,
+                    (array_agg(s.version ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS last_version,
+                    (array_agg(s.report_id ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS report_id,
+                    (array_agg(s.variant ORDER BY s.received_at DESC, s.report_id DESC, s.variant DESC))[1] AS variant
+             FROM (SELECT n.*, ARRAY(
+                       SELECT coalesce(nullif(f.frame ->> 'function', ''), f.frame ->> 'image', '')
+                       FROM jsonb_array_elements(CASE jsonb_typeof(n.frames) WHEN 'array' THEN n.frames ELSE '[]' END)
+                            WITH ORDINALITY AS f (frame, place) ORDER BY f.place) AS functions
+                   FROM newest n) s
+             GROUP BY s.functions ORDER BY 2 DESC, 3 DESC, s.functions LIMIT {MOST_VARIANTS}"
+        ));
+    })
+    .await
 }

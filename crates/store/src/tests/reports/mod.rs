@@ -11,6 +11,7 @@ pub mod growing;
 pub mod keys;
 pub mod lists;
 pub mod plans;
+pub mod read_locks;
 pub mod regroup;
 pub mod replaced_groups;
 pub mod scans;

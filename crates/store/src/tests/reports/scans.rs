@@ -4,7 +4,9 @@ use crate::cursor::ReportCursor;
 use crate::groups::id_of;
 use crate::queries::reports::{ReportFilter, ScanBudget, list_within};
 use crate::reports::Arrival;
-use crate::tests::database::{Database, acme, arrival, debug_id, grouping, image, start};
+use crate::tests::database::{Database, acme, arrival, debug_id, execute, grouping, image, start};
+use crate::{GroupId, Uuid};
+use sqlx::{FromRow, Row};
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
@@ -13,7 +15,10 @@ use unslide_model::{ContentHash, ReportId};
 const REPORTS: u64 = 700;
 const GROUPS: u64 = 530;
 /// Filters of a run; `UNSLIDE_TEST_FILTERS=4000` tries more.
-const FILTERS: u64 = 300;
+const FILTERS: u64 = 400;
+/// Days before the last ones on which some reports arrived.
+const DAYS: u64 = 30;
+const KEY_VALUES: [&str; 3] = ["pro", "free", "pro, trial"];
 
 /// Numbers that look random and are the same in each run (SplitMix64).
 struct Numbers(u64);
@@ -43,6 +48,9 @@ fn draw_arrival(numbers: &mut Numbers, n: u64) -> Arrival {
     one.content_hash = ContentHash([id, id].concat().try_into().unwrap());
     one.received_at = start() - time::Duration::hours(numbers.draw(90).cast_signed());
     one.received_at -= time::Duration::seconds((numbers.draw(4) * numbers.draw(900)).cast_signed());
+    if numbers.draw(3) == 0 {
+        one.received_at -= time::Duration::days(numbers.draw(DAYS).cast_signed());
+    }
     let facts = &mut one.facts;
     facts.app = format!("app-{}", numbers.draw(3));
     facts.version = format!("1.{}", numbers.draw(3));
@@ -53,6 +61,8 @@ fn draw_arrival(numbers: &mut Numbers, n: u64) -> Arrival {
     facts.os_name = numbers.sometimes(2, |_| "iOS".into());
     facts.os_version = numbers.sometimes(2, |numbers| format!("18.{}", numbers.draw(3)));
     facts.summary = serde_json::json!({"fatal": numbers.draw(2) == 0});
+    facts.context =
+        serde_json::json!({"keys": {"plan": KEY_VALUES[usize::try_from(numbers.draw(3)).unwrap()]}});
     let group = numbers.draw(GROUPS);
     let mut grouping = grouping(0, true);
     grouping.fingerprint[..8].copy_from_slice(&group.to_be_bytes());
@@ -63,7 +73,7 @@ fn draw_arrival(numbers: &mut Numbers, n: u64) -> Arrival {
     one
 }
 
-fn draw_filter(numbers: &mut Numbers, arrivals: &[Arrival]) -> ReportFilter {
+fn draw_filter(numbers: &mut Numbers, arrivals: &[Arrival], stored: &[StoredRow]) -> ReportFilter {
     let text = |prefix: &str, number: u64| format!("{prefix}{number}");
     // Values of a report, so that conditions meet, or of none.
     let one = &arrivals[usize::try_from(numbers.draw(arrivals.len() as u64)).unwrap()];
@@ -86,9 +96,22 @@ fn draw_filter(numbers: &mut Numbers, arrivals: &[Arrival]) -> ReportFilter {
         os_version: numbers.sometimes(4, |_| name_system(one)),
         debug_id: numbers
             .sometimes(6, |numbers| debug_id([1, 2, 200, 77][usize::try_from(numbers.draw(4)).unwrap()])),
-        group: numbers.sometimes(6, |_| group_of(one)),
-        same_crash_as: None,
-        key: None,
+        group: numbers.sometimes(6, |numbers| match numbers.draw(3) {
+            // A target with what is merged into it.
+            0 => {
+                let targets: Vec<GroupId> = stored.iter().filter_map(|one| one.target).collect();
+                targets[usize::try_from(numbers.draw(targets.len() as u64)).unwrap()]
+            }
+            _ => group_of(one),
+        }),
+        same_crash_as: numbers.sometimes(20, |_| {
+            let other = stored.iter().find_map(|one| one.same_crash_as).unwrap();
+            ReportId(other.into_bytes())
+        }),
+        key: numbers.sometimes(8, |numbers| {
+            let value = ["pro", "trial", "free", "pro, trial"][usize::try_from(numbers.draw(4)).unwrap()];
+            ("plan".to_owned(), value.to_owned())
+        }),
         text: numbers.sometimes(4, |numbers| match numbers.draw(4) {
             0 => "bug".into(),
             1 => text("bug ", numbers.draw(10)),
@@ -107,29 +130,101 @@ fn group_of(one: &Arrival) -> crate::GroupId {
     id_of(&one.facts.app, one.facts.grouping.as_ref().unwrap().fingerprint)
 }
 
-/// Decides by the report itself, without a database.
-fn matches(filter: &ReportFilter, one: &Arrival) -> bool {
-    let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
-    let facts = &one.facts;
-    let is_missing = one.images.iter().any(|image| !image.system && !image.found);
-    let title = &facts.grouping.as_ref().unwrap().title;
-    is(&filter.app, &facts.app)
-        && is(&filter.version, &facts.version)
-        && is(&filter.build, &facts.build)
-        && is(&filter.kind, &facts.kind)
-        && is(&filter.status, &facts.status)
-        && is(&filter.model, facts.model.as_deref().unwrap_or_default())
-        && (is(&filter.os_version, &name_system(one))
-            || filter.os_version.is_some() && filter.os_version == facts.os_version)
-        && filter.from.is_none_or(|from| one.received_at >= from)
-        && filter.to.is_none_or(|to| one.received_at < to)
-        && filter.fatal.is_none_or(|fatal| fatal == facts.is_fatal())
-        && filter.counted != Some(false)
-        && filter.symbols_missing.is_none_or(|missing| missing == is_missing)
-        && filter.debug_id.is_none_or(|id| one.images.iter().any(|image| image.debug_id == id))
-        && filter.group.is_none_or(|group| group == group_of(one))
-        && filter.text.as_ref().is_none_or(|text| title.contains(text.as_str()))
+/// A stored report as its row has it, with what other tables say of it.
+#[derive(sqlx::FromRow)]
+struct StoredRow {
+    report_id: Uuid,
+    received_at: OffsetDateTime,
+    app: String,
+    version: String,
+    build: String,
+    #[sqlx(rename = "type")]
+    kind: String,
+    status: String,
+    fatal: bool,
+    symbols_missing: bool,
+    model: Option<String>,
+    os_name: Option<String>,
+    os_version: Option<String>,
+    group_id: Option<GroupId>,
+    same_crash_as: Option<Uuid>,
+    context: serde_json::Value,
+    system_images: Vec<Uuid>,
+    /// The images of its app.
+    #[sqlx(skip)]
+    images: Vec<Uuid>,
+    /// Title of its group, and the group that this one is merged into.
+    #[sqlx(skip)]
+    title: String,
+    #[sqlx(skip)]
+    target: Option<GroupId>,
 }
+
+impl StoredRow {
+    /// Reads all reports, the newest first.
+    async fn list_all(database: &Database) -> Vec<StoredRow> {
+        let rows = database.rows("SELECT * FROM reports").await;
+        let mut stored: Vec<StoredRow> = rows.iter().map(|row| StoredRow::from_row(row).unwrap()).collect();
+        let waits = database.rows("SELECT report_id, debug_id FROM waits").await;
+        let waits: Vec<(Uuid, Uuid)> = waits.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let groups = database.rows("SELECT id, title, merged_into FROM groups").await;
+        for one in &mut stored {
+            one.images = waits.iter().filter(|wait| wait.0 == one.report_id).map(|wait| wait.1).collect();
+            if let Some(group) = groups.iter().find(|row| Some(row.get::<GroupId, _>(0)) == one.group_id) {
+                (one.title, one.target) = (group.get(1), group.get(2));
+            }
+        }
+        stored.sort_by_key(|one| std::cmp::Reverse((one.received_at, one.report_id)));
+        stored
+    }
+
+    /// Decides by the row itself, without a database.
+    fn matches(&self, filter: &ReportFilter) -> bool {
+        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        let os_version = self.os_version.as_deref().unwrap_or_default();
+        let system = [self.os_name.as_deref(), self.os_version.as_deref()];
+        let system = system.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let has_image = |id: Uuid| self.images.contains(&id) || self.system_images.contains(&id);
+        is(&filter.app, &self.app)
+            && is(&filter.version, &self.version)
+            && is(&filter.build, &self.build)
+            && is(&filter.kind, &self.kind)
+            && is(&filter.status, &self.status)
+            && is(&filter.model, self.model.as_deref().unwrap_or_default())
+            && (is(&filter.os_version, &system)
+                || self.os_version.is_some() && is(&filter.os_version, os_version))
+            && filter.from.is_none_or(|from| self.received_at >= from)
+            && filter.to.is_none_or(|to| self.received_at < to)
+            && filter.fatal.is_none_or(|fatal| fatal == self.fatal)
+            && filter.counted.is_none_or(|counted| counted == self.same_crash_as.is_none())
+            && filter.symbols_missing.is_none_or(|missing| missing == self.symbols_missing)
+            && filter.debug_id.is_none_or(|id| has_image(id.uuid()))
+            && filter.group.is_none_or(|group| [self.group_id, self.target].contains(&Some(group)))
+            && filter.same_crash_as.is_none_or(|other| self.same_crash_as == Some(other.uuid()))
+            && filter.key.as_ref().is_none_or(|(name, value)| {
+                let stored = self.context["keys"][name].as_str();
+                stored.is_some_and(|stored| stored == value || stored.split(", ").any(|one| one == value))
+            })
+            && filter
+                .text
+                .as_ref()
+                .is_none_or(|text| self.group_id.is_some() && self.title.contains(text.as_str()))
+    }
+}
+
+/// What jobs and people do to stored reports: groups are merged, and reports are not counted any more. Counts of days say more than
+/// there is, as they do of sampled reports.
+const CHANGES: &str = "
+    UPDATE groups g SET merged_into = t.target
+    FROM (SELECT id, first_value(id) OVER (PARTITION BY app ORDER BY id) AS target, row_number() OVER (PARTITION BY app ORDER BY id) AS n
+          FROM groups) t
+    WHERE t.id = g.id AND t.n BETWEEN 2 AND 9;
+    UPDATE reports r SET same_crash_as = o.report_id, group_id = NULL
+    FROM (SELECT report_id, row_number() OVER (ORDER BY report_id) AS n FROM reports) n,
+         (SELECT report_id FROM reports ORDER BY report_id LIMIT 1) o
+    WHERE n.report_id = r.report_id AND n.n % 11 = 5;
+    UPDATE app_days SET reports = 7 * reports WHERE version = '1.1';
+    UPDATE group_deltas SET reports = 7 * reports WHERE version = '1.1'";
 
 /// Reads a list page by page, through the texts of the cursors.
 async fn read_pages(
@@ -166,19 +261,26 @@ async fn read_pages(
 async fn random_filters_give_page_by_page_what_one_plain_scan_gives() {
     let database = Database::new().await;
     let mut numbers = Numbers(20_261_128);
-    let mut arrivals: Vec<Arrival> = (0..REPORTS).map(|n| draw_arrival(&mut numbers, n)).collect();
+    let arrivals: Vec<Arrival> = (0..REPORTS).map(|n| draw_arrival(&mut numbers, n)).collect();
     let day = start().date();
-    crate::partitions::ensure_partitions(&database.store, day - time::Duration::days(5), day).await.unwrap();
+    crate::partitions::ensure_partitions(
+        &database.store,
+        day - time::Duration::days(DAYS.cast_signed() + 5),
+        day,
+    )
+    .await
+    .unwrap();
     for batch in arrivals.chunks(100) {
         database.store(batch).await;
     }
-    arrivals.sort_by_key(|one| std::cmp::Reverse((one.received_at, one.report_id)));
+    execute(&database, CHANGES).await;
+    let stored = StoredRow::list_all(&database).await;
     let filters = std::env::var("UNSLIDE_TEST_FILTERS").map_or(FILTERS, |text| text.parse().unwrap());
     let (mut met, mut early) = (0, 0);
     for _ in 0..filters {
-        let filter = draw_filter(&mut numbers, &arrivals);
-        let wanted: Vec<_> =
-            arrivals.iter().filter(|one| matches(&filter, one)).map(|one| one.report_id).collect();
+        let filter = draw_filter(&mut numbers, &arrivals, &stored);
+        let wanted = stored.iter().filter(|one| one.matches(&filter));
+        let wanted: Vec<_> = wanted.map(|one| ReportId(one.report_id.into_bytes())).collect();
         met += usize::from(!wanted.is_empty());
         let limit = [1, 7, 50, 500][usize::try_from(numbers.draw(4)).unwrap()];
         let first_rows = usize::try_from(numbers.draw(200)).unwrap() + 1;

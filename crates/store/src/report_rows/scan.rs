@@ -3,8 +3,10 @@
 //! A step ends at the arrival of a report that lies a number of rows behind its begin, in the order of the index that decides
 //! the other conditions. So it reads about as many rows in a tenant with few reports as in one with many.
 
-use super::{GROUPS_BY_INDEX_LIMIT, ReportFilter, ReportPage};
-use super::{build_matching_query, push_filter, push_page, read_newest};
+use super::filter::{ReportFilter, push_filter};
+use super::list::{GROUPS_BY_INDEX_LIMIT, Matching, push_page, read_newest};
+use super::row::ReportPage;
+use super::windows::Window;
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::{GroupId, Result, TenantTx};
@@ -33,23 +35,25 @@ const STEP_TIME: Duration = Duration::from_millis(250);
 /// Compares reports until the page is full, all are compared, or the time is over.
 pub(super) async fn scan_reports(
     tx: &mut TenantTx,
-    filter: &ReportFilter,
-    groups: Option<&[GroupId]>,
+    matching: &Matching<'_>,
     after: Option<&ReportCursor>,
     limit: usize,
     budget: ScanBudget,
 ) -> Result<ReportPage> {
     let begin = Instant::now();
-    // Of more groups, all reports are compared.
-    let indexed_groups = groups.filter(|groups| groups.len() <= GROUPS_BY_INDEX_LIMIT);
+    let filter = matching.filter;
     let (indexed, _) = filter.split();
+    let mut decided = matching.with_filter(&indexed);
+    // Of more groups, all reports are compared.
+    decided.groups = decided.groups.filter(|groups| groups.ids.len() <= GROUPS_BY_INDEX_LIMIT);
     let (mut after, mut rows, mut found) = (after.copied(), budget.first_rows, Vec::new());
     loop {
         let step_begin = Instant::now();
-        let end = find_step_end(tx, &indexed, indexed_groups, after.as_ref(), rows).await?;
+        let end = find_step_end(tx, &decided, after.as_ref(), rows).await?;
         let step = ReportFilter { from: end.or(filter.from), ..filter.clone() };
         let missing = limit + 1 - found.len();
-        found.extend(read_newest(tx, &step, groups, after.as_ref(), missing).await?);
+        let window = step.from.map_or_else(Window::everything, Window::since);
+        found.extend(read_newest(tx, &matching.with_filter(&step), after.as_ref(), missing, window).await?);
         let Some(end) = end.filter(|_| found.len() <= limit) else {
             return Ok(ReportPage::from_rows(found, limit));
         };
@@ -68,16 +72,15 @@ pub(super) async fn scan_reports(
 /// Returns `None` if fewer are left.
 async fn find_step_end(
     tx: &mut TenantTx,
-    indexed: &ReportFilter,
-    groups: Option<&[GroupId]>,
+    decided: &Matching<'_>,
     after: Option<&ReportCursor>,
     rows: usize,
 ) -> Result<Option<OffsetDateTime>> {
-    let several = groups.filter(|groups| groups.len() > 1 && indexed.debug_id.is_none());
-    let mut query = match several {
-        Some(groups) => build_end_by_group(tx, indexed, groups, after, rows),
+    let mut query = match decided.indexed_groups() {
+        Some(groups) => build_end_by_group(tx, decided.filter, groups, after, rows),
         None => {
-            let (mut query, key) = build_matching_query(tx, "SELECT r.received_at", indexed, groups).await?;
+            let mut query = QueryBuilder::<Postgres>::new("SELECT r.received_at");
+            let key = decided.push(&mut query, &Window::everything());
             push_page(&mut query, key, after, 1);
             query.push(" OFFSET ").push_bind(to_row(rows as u64));
             query

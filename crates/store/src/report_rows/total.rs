@@ -1,10 +1,11 @@
 //! The number of reports in a list.
 
-use super::{GROUPS_BY_INDEX_LIMIT, ReportFilter, build_matching_query, build_query_by_group};
-use super::{find_groups, push_filter, push_page};
+use super::filter::{ReportFilter, push_filter};
+use super::list::Matching;
+use super::windows::Window;
 use crate::number::to_row;
 use crate::{Result, TenantTx};
-use sqlx::FromRow;
+use sqlx::{FromRow, Postgres, QueryBuilder};
 
 /// Rows that a total is made of. It is a lower bound if an index finds more.
 const TOTAL_ROWS_LIMIT: u64 = 5_000;
@@ -33,24 +34,16 @@ struct TotalRow {
 /// Counts the reports that match, among the newest 5,000 that an index finds. Returns `None` if no index finds them: for a
 /// text of many groups.
 pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<ReportTotal>> {
-    let groups = find_groups(tx, filter).await?;
-    if groups.as_ref().is_some_and(|groups| groups.len() > GROUPS_BY_INDEX_LIMIT) {
+    let matching = Matching::find_for_filter(tx, filter).await?;
+    if matching.has_many_groups() {
         return Ok(None);
     }
     let (indexed, compared) = filter.split();
     // Only for a key: the keys of a report are large.
     let context = if compared.key.is_some() { ", r.context" } else { "" };
-    let select = format!("WITH found AS (SELECT {TOTAL_COLUMNS}{context}");
+    let mut query = QueryBuilder::<Postgres>::new(format!("WITH found AS (SELECT {TOTAL_COLUMNS}{context}"));
     let limit = to_row(TOTAL_ROWS_LIMIT + 1);
-    let several = groups.as_deref().filter(|groups| groups.len() > 1 && filter.debug_id.is_none());
-    let mut query = match several {
-        Some(groups) => build_query_by_group(tx, &select, &indexed, groups, None, limit),
-        None => {
-            let (mut query, key) = build_matching_query(tx, &select, &indexed, groups.as_deref()).await?;
-            push_page(&mut query, key, None, limit);
-            query
-        }
-    };
+    matching.with_filter(&indexed).push_newest(&mut query, None, limit, &Window::everything());
     query.push(
         ") SELECT (SELECT count(*) FROM found) AS compared, count(*) AS rows, \
          coalesce(sum(r.weight), 0)::bigint AS reports FROM found r WHERE true",

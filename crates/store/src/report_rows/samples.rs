@@ -1,0 +1,217 @@
+//! Samples: statements over the newest reports of something, for features that count what these say.
+
+use super::groups::GroupRows;
+use super::sources::{DaysOf, Source, read_sources};
+use super::windows::{SAMPLE_DAYS, Window};
+use crate::events::ReportPlace;
+use crate::number::to_row32;
+use crate::segments::utc_day;
+use crate::{GroupId, Result, TenantTx, Uuid};
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Postgres, QueryBuilder};
+use time::OffsetDateTime;
+
+/// The order of lists: the newest first.
+const NEWEST_FIRST: &str = "received_at DESC, report_id DESC, variant DESC";
+
+/// The reports of a sample.
+#[derive(Clone, Copy, Debug)]
+pub enum SampleScope<'s> {
+    /// Those of the tenant.
+    Tenant,
+    /// Those of an app.
+    App(&'s str),
+    /// Those of a version of an app.
+    Version {
+        /// The app.
+        app: &'s str,
+        /// The version.
+        version: &'s str,
+    },
+    /// Those of each of these versions of an app, at most the limit of each. The column `place` has the version's place in the
+    /// list, from 1.
+    EachVersion {
+        /// The app.
+        app: &'s str,
+        /// The versions.
+        versions: &'s [String],
+    },
+    /// Those of a group and of the groups that are merged into it.
+    Group(GroupId),
+    /// These.
+    Places(&'s [ReportPlace]),
+}
+
+/// The newest reports of something, as a table of a statement. Beside its columns the table has `received_at`, `report_id` and
+/// `variant`, and it is in the order of a list.
+#[derive(Clone, Debug)]
+pub struct Sample<'s> {
+    /// The table's name.
+    pub name: &'static str,
+    /// Expressions over the report `r`, with their names.
+    pub columns: &'static str,
+    /// The reports to choose from.
+    pub scope: SampleScope<'s>,
+    /// A condition on the report `r`; empty for none.
+    pub condition: &'static str,
+    /// Only those that arrived at this time or later.
+    pub from: Option<OffsetDateTime>,
+    /// The most reports.
+    pub limit: i64,
+}
+
+impl<'s> Sample<'s> {
+    /// Makes the sample `newest` of all reports of a scope.
+    #[must_use]
+    pub fn new(scope: SampleScope<'s>, columns: &'static str, limit: i64) -> Sample<'s> {
+        Sample { name: "newest", columns, scope, condition: "", from: None, limit }
+    }
+
+    fn make_window(&self, now: OffsetDateTime) -> Window {
+        match self.scope {
+            SampleScope::Tenant
+            | SampleScope::App(_)
+            | SampleScope::Version { .. }
+            | SampleScope::Group(_) => Window::before(now, self.from, SAMPLE_DAYS),
+            SampleScope::Places(places) => {
+                let days = places.iter().map(|place| utc_day(place.received_at)).collect();
+                Window::of_dates(days)
+            }
+            SampleScope::EachVersion { .. } => Window::everything(),
+        }
+    }
+
+    fn into_source(self, tenant: &str, now: OffsetDateTime) -> Source<'s> {
+        let days_of = match self.scope {
+            SampleScope::App(app) => DaysOf::App(app),
+            SampleScope::Version { app, version } => DaysOf::Version { app, version },
+            SampleScope::Group(group) => DaysOf::Group(group),
+            _ => DaysOf::Tenant,
+        };
+        let (window, tenant) = (self.make_window(now), tenant.to_owned());
+        let (name, limit) = (self.name, self.limit);
+        let push_rows = Box::new(move |query: &mut QueryBuilder<Postgres>, window: &Window| {
+            self.push_rows(query, &tenant, window);
+        });
+        Source { name, limit, window, days_of, push_rows }
+    }
+
+    fn push_rows(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+        match self.scope {
+            SampleScope::Tenant => self.push_newest(query, tenant, window, |_| {}),
+            SampleScope::App(app) => self.push_newest(query, tenant, window, |query| {
+                query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
+            }),
+            SampleScope::Version { app, version } => self.push_newest(query, tenant, window, |query| {
+                query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
+                query.push(" AND r.version = ").push_bind(version.replace('\0', ""));
+            }),
+            SampleScope::EachVersion { app, versions } => {
+                query.push("SELECT v.place, n.* FROM unnest(").push_bind(versions.to_vec());
+                query.push(") WITH ORDINALITY AS v (version, place) CROSS JOIN LATERAL (");
+                self.push_newest(query, tenant, window, |query| {
+                    query.push(" AND r.version = v.version AND r.app = ").push_bind(app.replace('\0', ""));
+                });
+                query.push(") n");
+            }
+            SampleScope::Group(group) => {
+                query.push("SELECT n.* FROM (SELECT ").push_bind(group);
+                query.push(" AS id UNION ALL SELECT m.id FROM groups m WHERE m.tenant = ");
+                query.push_bind(tenant.to_owned()).push(" AND m.merged_into = ").push_bind(group);
+                self.push_of_each_group(query, tenant, window);
+            }
+            SampleScope::Places(places) => {
+                query.push("SELECT n.* FROM unnest(");
+                query.push_bind(places.iter().map(|place| place.received_at).collect::<Vec<_>>()).push(", ");
+                query.push_bind(places.iter().map(|place| place.id.uuid()).collect::<Vec<Uuid>>()).push(", ");
+                query.push_bind(places.iter().map(|place| to_row32(place.variant)).collect::<Vec<_>>());
+                query.push(") AS p (received_at, report_id, variant) CROSS JOIN LATERAL (");
+                self.push_select(query, tenant, window);
+                // The LIMIT of one keeps each report to one look-up.
+                query.push(
+                    " AND r.received_at = p.received_at AND r.report_id = p.report_id AND r.variant = p.variant LIMIT 1) n",
+                );
+            }
+        }
+    }
+
+    fn push_select(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+        query.push(format!(
+            "SELECT {}, r.received_at, r.report_id, r.variant FROM reports r WHERE r.tenant = ",
+            self.columns
+        ));
+        query.push_bind(tenant.to_owned());
+        window.push(query, "r");
+        if let Some(from) = self.from {
+            query.push(" AND r.received_at >= ").push_bind(from);
+        }
+        if !self.condition.is_empty() {
+            query.push(" AND ").push(self.condition);
+        }
+    }
+
+    /// Adds the newest reports that an index finds, in its order.
+    fn push_newest(
+        &self,
+        query: &mut QueryBuilder<Postgres>,
+        tenant: &str,
+        window: &Window,
+        push_condition: impl Fn(&mut QueryBuilder<Postgres>),
+    ) {
+        self.push_select(query, tenant, window);
+        push_condition(query);
+        query.push(format!(
+            " ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT {}",
+            self.limit
+        ));
+    }
+
+    /// Adds the newest of each group, by the index, and the newest of these: behind a list of groups with their ids.
+    fn push_of_each_group(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+        query.push(") g CROSS JOIN LATERAL (");
+        self.push_newest(query, tenant, window, |query| {
+            query.push(" AND r.group_id = g.id");
+        });
+        query.push(format!(") n ORDER BY n.{} LIMIT {}", NEWEST_FIRST.replace(", ", ", n."), self.limit));
+    }
+}
+
+/// Adds the rest of a statement over samples.
+pub type PushSelect<'s> = &'s (dyn Fn(&mut QueryBuilder<Postgres>) + Send + Sync);
+
+/// Reads what a statement says of the newest reports of something: `push_select` adds it, in which each sample is a table. The
+/// statement may run again over more days, with the same values.
+pub async fn read_samples<'s, T>(
+    tx: &mut TenantTx,
+    samples: impl IntoIterator<Item = Sample<'s>>,
+    push_select: PushSelect<'_>,
+) -> Result<Vec<T>>
+where
+    T: for<'r> FromRow<'r, PgRow>,
+{
+    let (_, tenant, now) = tx.parts();
+    let mut sources: Vec<Source<'s>> =
+        samples.into_iter().map(|sample| sample.into_source(tenant, now)).collect();
+    read_sources(tx, &mut sources, push_select).await
+}
+
+/// Reads what a statement says of the newest reports of groups that were found before.
+pub(crate) async fn read_group_sample<T>(
+    tx: &mut TenantTx,
+    groups: &GroupRows,
+    columns: &'static str,
+    limit: i64,
+    push_select: PushSelect<'_>,
+) -> Result<Vec<T>>
+where
+    T: for<'r> FromRow<'r, PgRow>,
+{
+    let sample = Sample::new(SampleScope::Tenant, columns, limit);
+    let (window, tenant) = (groups.make_window(None, None, limit), tx.parts().1.to_owned());
+    let push_rows = Box::new(|query: &mut QueryBuilder<Postgres>, window: &Window| {
+        query.push("SELECT n.* FROM (SELECT unnest(").push_bind(groups.ids.clone()).push(") AS id");
+        sample.push_of_each_group(query, &tenant, window);
+    });
+    let source = Source { name: "newest", limit, window, days_of: DaysOf::Tenant, push_rows };
+    read_sources(tx, &mut [source], push_select).await
+}
