@@ -6,7 +6,7 @@ use std::time::Duration;
 
 fn required(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
-        panic!("{name} is not set: run `make test`, or start the servers with `make servers` and export what it prints")
+        panic!("{name} is not set: run `make test`, or `scripts/setup test`, start the servers with `make servers` and export what it prints")
     })
 }
 
@@ -20,6 +20,12 @@ pub fn kafka() -> String {
 #[must_use]
 pub fn postgres() -> String {
     required("UNSLIDE_TEST_POSTGRES")
+}
+
+/// The URL of the ClickHouse that tests share. Each test has a database of its own there.
+#[must_use]
+pub fn clickhouse() -> String {
+    required("UNSLIDE_TEST_CLICKHOUSE")
 }
 
 /// A name that no other test of this run uses: `prefix`, the process, a counter and random digits.

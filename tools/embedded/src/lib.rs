@@ -8,6 +8,7 @@
 
 mod cache;
 mod child;
+mod clickhouse;
 mod cluster;
 mod error;
 mod fetch;
@@ -21,6 +22,7 @@ mod s3;
 mod servers;
 
 pub use cache::cache_folder;
+pub use clickhouse::ClickHouse;
 pub use cluster::KafkaCluster;
 pub use error::Error;
 pub use fetch::{Distribution, Progress, fetch};

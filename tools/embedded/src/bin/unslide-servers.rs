@@ -3,22 +3,23 @@
 
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use unslide_embedded::{Options, Servers, private_file};
+use unslide_embedded::{ClickHouse, Options, Servers, private_file};
 
 const USAGE: &str = "\
 usage: unslide-servers up DIR [--fast] [--owner PID] [--kafka-port N] [--postgres-port N]
        unslide-servers down DIR [--delete]
        unslide-servers run DIR [the options of up]
 
-up    starts Apache Kafka and PostgreSQL on DIR in the background and prints where they are, as lines
-      for a shell; on running ones it only prints. --fast: no waiting for the disk. --owner: stop
-      when that process has ended.
+up    starts Apache Kafka, PostgreSQL and, if `scripts/setup test` has installed it, the engine of
+      ClickHouse on DIR in the background and prints where they are, as lines for a shell; on running
+      ones it only prints. --fast: no waiting for the disk. --owner: stop when that process has ended.
 down  stops them. --delete: and deletes DIR.
 run   the same in the foreground, until SIGTERM or SIGINT.";
 
@@ -90,12 +91,16 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     signals.thread_block()?;
     let folder = &arguments.folder;
     let servers = Servers::start(&arguments.options, &|line| eprintln!("{line}"))?;
+    let clickhouse = ClickHouse::start(folder)?;
     fs::write(pid_file(folder), std::process::id().to_string())?;
-    let exports = format!(
+    let mut exports = format!(
         "export UNSLIDE_TEST_KAFKA={}\nexport UNSLIDE_TEST_POSTGRES={}\n",
         servers.kafka_bootstrap(),
         servers.postgres_url()
     );
+    if let Some(clickhouse) = &clickhouse {
+        writeln!(exports, "export UNSLIDE_TEST_CLICKHOUSE={}", clickhouse.url())?;
+    }
     let ready = ready_file(folder);
     let part = ready.with_extension("part");
     // It holds the password.
@@ -111,11 +116,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         if arguments.owner.is_some_and(|owner| kill(Pid::from_raw(owner), None).is_err()) {
             break None;
         }
-        if let Some(failed) = servers.failed() {
+        if let Some(failed) = servers.failed().or_else(|| clickhouse.as_ref()?.failed()) {
             break Some(failed);
         }
     };
     let _ = fs::remove_file(&ready);
+    drop(clickhouse);
     servers.stop();
     let _ = fs::remove_file(pid_file(folder));
     ended.map_or(Ok(()), |failed| Err(failed.into()))

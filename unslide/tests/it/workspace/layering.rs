@@ -18,7 +18,7 @@ fn layer(folder: &str) -> Option<u8> {
         "crates/proto" | "crates/signatures" | "crates/report" | "crates/symbolicate" | "crates/calltree" => {
             1
         }
-        "crates/testkit" => 1,
+        "crates/testkit" | "crates/history" => 1,
         "crates/archive" | "crates/sandbox" => 2,
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" => 2,
         // The servers of tests, for packages of every layer.
