@@ -22,6 +22,7 @@ COMPONENTS = {
     "keda": ["keda.enabled=true"],
     "prometheus-operator": ["prometheusOperator.enabled=true"],
     "traces": ["traces.enabled=true"],
+    "history": ["history.enabled=true"],
     "gateway": ["gateway.enabled=true"],
     "private-ca": ["privateCa.configMap=unslide-ca"],
     "msk": ["msk.enabled=true"],

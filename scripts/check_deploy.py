@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from xml.etree import ElementTree
 
 import yaml
 
@@ -369,6 +370,27 @@ def check_compose():
     return {name: spec["services"][name] for name in sorted(SERVICES | {"migrate"})}
 
 
+def check_clickhouse(compose):
+    """The servers of ClickHouse: each is in the cluster once, writes to one replica of a shard, and has macros of its own."""
+    folder = TOP / "deploy/clickhouse"
+    spec = yaml.safe_load((folder / "compose.yaml").read_text())
+    for config in spec["configs"].values():
+        expect((TOP / config["file"]).exists(), f"clickhouse: {config['file']} does not exist")
+    for name, service in spec["services"].items():
+        expect(name in compose or ":" in service["image"].replace(":latest", ""), f"clickhouse: {name} has no pinned image")
+    servers = {name: one["environment"] for name, one in spec["services"].items() if "SHARD" in one.get("environment", {})}
+    cluster = ElementTree.parse(folder / "cluster.xml").getroot().find("remote_servers/unslide")
+    for number, shard in enumerate(cluster.iter("shard"), 1):
+        expect(shard.findtext("internal_replication") == "true", f"clickhouse: shard {number} stores each row twice")
+        hosts = [host.text for host in shard.iter("host")]
+        own = [name for name, environment in servers.items() if environment["SHARD"] == str(number)]
+        expect(len(hosts) == 2 and hosts == own, f"clickhouse: shard {number} has {hosts}, by their variables {own}")
+    expect(len({(e["SHARD"], e["REPLICA"]) for e in servers.values()}) == len(servers) == 4, "clickhouse: two servers have the same macros")
+    for name in sorted(compose):
+        given = "UNSLIDE_HISTORY__URL" in spec["services"].get(name, {}).get("environment", {})
+        expect(given == (name != "symbolizer"), f"clickhouse: {name} {'has' if given else 'lacks'} its address")
+
+
 def check_bake():
     """The bake file builds the Dockerfile for both architectures, with arguments that it has, and the version of the program."""
     spec = json.loads((TOP / "deploy/docker/bake.json").read_text())
@@ -605,6 +627,7 @@ check_components()
 check_pipelines()
 check_writers()
 compose = check_compose()
+check_clickhouse(compose)
 if binary := os.environ.get("UNSLIDE_BIN"):
     # The command asks for every service's settings at once, also of one that has no login to the database.
     credentials = {"UNSLIDE_POSTGRES__URL": "postgres://unslide_service:secret@postgres/unslide"}

@@ -90,7 +90,7 @@ class Disk:
 
 
 class Postgres:
-    SETTINGS = ["unix_socket_directories=", "max_connections=200", "max_locks_per_transaction=1280", "fsync=off", "max_wal_size=256MB", "jit=off", "huge_pages=off",
+    SETTINGS = ["unix_socket_directories=", "max_connections=200", "max_locks_per_transaction=256", "fsync=off", "max_wal_size=256MB", "jit=off", "huge_pages=off",
                 "max_parallel_workers_per_gather=0", "wal_level=replica", "max_wal_senders=2", "ssl=on"]
     # The superuser is the driver; services need a password and TLS.
     ACCESS = "host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"

@@ -5,7 +5,7 @@ use crate::configuration::{self, Configured};
 use crate::failure::exit_code;
 use crate::features::FEATURES;
 use crate::serve;
-use crate::servers::{audit, backfill, doctor, fsck, health, key, migrate, simulate, tenant};
+use crate::servers::{audit, backfill, doctor, fsck, health, key, leave_history, migrate, simulate, tenant};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -49,6 +49,8 @@ enum Command {
     Audit(audit::Arguments),
     /// Find what PostgreSQL, object storage and Kafka disagree on, and say how to repair it
     Fsck(fsck::Arguments),
+    /// Bring the rows of old reports back from ClickHouse into PostgreSQL, to do without it again
+    LeaveHistory(leave_history::Arguments),
     /// Compute machines, latency and lag for a load, from measured service times
     Simulate(simulate::Arguments),
     /// Check and show the configuration
@@ -146,6 +148,7 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
+        Command::LeaveHistory(arguments) => leave_history::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Config(ConfigCommand::Check(arguments)) => configuration::check::run(&arguments),
         Command::Config(ConfigCommand::Show { configured, json }) => {

@@ -1,6 +1,6 @@
-//! What a server is, and whether its rows are closed to other users.
+//! Findings about a server, and whether its rows are closed to other users.
 
-use crate::schema::{Names, OTHERS_POLICY, SERVICE_POLICY};
+use crate::schema::{OTHERS_POLICY, SERVICE_POLICY, SchemaNames};
 use serde::Deserialize;
 
 /// A server as [`crate::History::check`] finds it.
@@ -39,7 +39,7 @@ pub(crate) struct FoundPolicy {
 }
 
 /// Judges the policies of the database. A policy that lets other users read is named.
-pub(crate) fn judge_policies(names: &Names, user: &str, found: &[FoundPolicy]) -> HistoryPolicies {
+pub(crate) fn judge_policies(names: &SchemaNames, user: &str, found: &[FoundPolicy]) -> HistoryPolicies {
     for table in names.tables() {
         let is_closed = found.iter().any(|policy| {
             policy.table == table
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn rows_are_closed_by_our_policy_unless_another_opens_them() {
-        let names = Names::from_settings(&HistorySettings::default()).unwrap();
+        let names = SchemaNames::from_settings(&HistorySettings::default()).unwrap();
         let judge = |found: &[FoundPolicy]| judge_policies(&names, "unslide", found);
         let ours = || vec![policy(SERVICE_POLICY, "1"), policy(OTHERS_POLICY, "0")];
         assert_eq!(judge(&ours()), HistoryPolicies::Closed);

@@ -3,17 +3,16 @@
 use crate::check::{FoundPolicy, judge_policies};
 use crate::connection::Connection;
 use crate::rows::{FoundRow, FoundVersion, ROW_COLUMNS, VERSION_COLUMNS};
-use crate::schema::{INSERT, Names};
+use crate::schema::{INSERT, SchemaNames};
 use crate::statement::{Parameter, Statement, write_time};
 use crate::{
     FIND_ROWS_LIMIT, HistoryCheck, HistoryError, HistoryFilter, HistoryOrder, HistoryPlace, HistoryPolicies,
-    HistoryRow, HistorySettings, HistoryVersion, INSERT_ROWS_LIMIT, Result,
+    HistoryResult, HistoryRow, HistorySettings, HistoryVersion, INSERT_ROWS_LIMIT,
 };
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::fmt::Display;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use uuid::Uuid;
 
 /// Seconds that a statement on all servers of a cluster waits for them.
 const CLUSTER_TIMEOUT_SECONDS: &str = "60";
@@ -29,7 +28,7 @@ const ACCESS_DENIED: u32 = 497;
 #[derive(Clone)]
 pub struct History {
     connection: Connection,
-    names: Names,
+    names: SchemaNames,
     user: String,
 }
 
@@ -38,16 +37,16 @@ impl History {
     ///
     /// # Errors
     /// Returns [`HistoryError::Settings`] if the settings have no URL or are invalid.
-    pub fn new(settings: &HistorySettings) -> Result<History> {
-        let names = Names::from_settings(settings)?;
+    pub fn new(settings: &HistorySettings) -> HistoryResult<History> {
+        let names = SchemaNames::from_settings(settings)?;
         Ok(History { connection: Connection::new(settings)?, names, user: settings.user.clone() })
     }
 
-    /// Creates the database, the tables and the row policies. What is there stays as it is.
+    /// Creates the database, the tables and the row policies. Those that are there stay.
     ///
     /// # Errors
     /// The server is away, or the user lacks a right; the error names it.
-    pub async fn create_schema(&self) -> Result<()> {
+    pub async fn create_schema(&self) -> HistoryResult<()> {
         if !self.has_database().await? {
             self.run_everywhere(&self.names.create_database()).await?;
         }
@@ -66,7 +65,7 @@ impl History {
     ///
     /// # Errors
     /// The server is away, or refuses the login.
-    pub async fn check(&self) -> Result<HistoryCheck> {
+    pub async fn check(&self) -> HistoryResult<HistoryCheck> {
         let statement = Statement::new("SELECT version()");
         let (version,): (String,) = self.read_system_row(&statement).await?;
         Ok(HistoryCheck {
@@ -79,13 +78,18 @@ impl History {
 
     /// Inserts rows of a tenant as one insert. Sent again with the same token and the same rows, it is stored once.
     ///
-    /// A reader that has asked ClickHouse before the insert ended does not know the rows. So they are deleted from PostgreSQL
-    /// only after the longest request has ended.
+    /// A reader that has asked ClickHouse before the insert ended does not know the rows. If they leave PostgreSQL before it
+    /// asks there, it has to look again.
     ///
     /// # Errors
     /// The server is away, and may have stored the rows; or it refuses them. There are more than [`INSERT_ROWS_LIMIT`] rows, or their
     /// documents are too large.
-    pub async fn insert(&self, tenant: &TenantId, token: Uuid, rows: &[HistoryRow]) -> Result<()> {
+    pub async fn insert(
+        &self,
+        tenant: &TenantId,
+        token: impl Display + Copy,
+        rows: &[HistoryRow],
+    ) -> HistoryResult<()> {
         let bytes: usize = rows.iter().map(|row| row.row.len()).sum();
         if rows.len() > INSERT_ROWS_LIMIT || bytes > INSERT_BYTES_LIMIT {
             let rows = rows.len();
@@ -115,7 +119,7 @@ impl History {
     ///
     /// # Errors
     /// The server is away or refuses the request, or the rows are too large for one answer.
-    pub async fn read(&self, tenant: &TenantId, places: &[HistoryPlace]) -> Result<Vec<HistoryRow>> {
+    pub async fn read(&self, tenant: &TenantId, places: &[HistoryPlace]) -> HistoryResult<Vec<HistoryRow>> {
         let mut rows = Vec::with_capacity(places.len().min(STATEMENT_PLACES));
         for places in places.chunks(STATEMENT_PLACES) {
             let mut statement = Statement::new(ROW_COLUMNS);
@@ -144,7 +148,7 @@ impl History {
         after: Option<HistoryPlace>,
         order: HistoryOrder,
         limit: u32,
-    ) -> Result<Vec<HistoryRow>> {
+    ) -> HistoryResult<Vec<HistoryRow>> {
         // Their places first: documents are read of rows that are found only.
         let found = self.find_versions(tenant, filter, after, order, limit).await?;
         let places: Vec<HistoryPlace> = found.iter().map(|version| version.place).collect();
@@ -167,7 +171,7 @@ impl History {
         after: Option<HistoryPlace>,
         order: HistoryOrder,
         limit: u32,
-    ) -> Result<Vec<HistoryVersion>> {
+    ) -> HistoryResult<Vec<HistoryVersion>> {
         let mut statement = Statement::new(VERSION_COLUMNS);
         push_tenant(&mut statement, tenant);
         filter.push_to(&mut statement);
@@ -178,27 +182,19 @@ impl History {
         found.into_iter().map(FoundVersion::into_version).collect()
     }
 
-    /// Deletes these versions of rows and the ones before them. Their bytes are on the disk until [`History::apply_deletions`].
+    /// Deletes these versions of rows: no earlier and no later ones. Their bytes are on the disk until [`History::apply_deletions`].
     ///
     /// # Errors
     /// The server is away, and may delete them nevertheless; or it refuses the request.
-    pub async fn delete(&self, tenant: &TenantId, versions: &[HistoryVersion]) -> Result<()> {
-        // Nearly all have the same version, the first.
-        let mut by_version: BTreeMap<u32, Vec<HistoryPlace>> = BTreeMap::new();
-        for version in versions {
-            by_version.entry(version.version).or_default().push(version.place);
-        }
-        for (version, places) in by_version {
-            for places in places.chunks(STATEMENT_PLACES) {
-                let mut statement = self.names.begin_deletion();
-                push_places(&mut statement, tenant, places);
-                statement.push_with(
-                    " AND version <= {version:UInt32}",
-                    "version",
-                    Parameter::from_number(version),
-                );
-                self.run_everywhere(&statement).await?;
-            }
+    pub async fn delete(&self, tenant: &TenantId, versions: &[HistoryVersion]) -> HistoryResult<()> {
+        for some in versions.chunks(STATEMENT_PLACES) {
+            let mut statement = self.names.begin_deletion();
+            let places: Vec<HistoryPlace> = some.iter().map(|version| version.place).collect();
+            push_places(&mut statement, tenant, &places);
+            let text = " AND (received_at, report_id, variant, version) IN \
+                        {versions:Array(Tuple(DateTime64(6, 'UTC'), UUID, UInt32, UInt32))}";
+            statement.push_with(text, "versions", Parameter::from_versions(some));
+            self.run_everywhere(&statement).await?;
         }
         Ok(())
     }
@@ -207,7 +203,7 @@ impl History {
     ///
     /// # Errors
     /// As [`History::delete`].
-    pub async fn delete_before(&self, tenant: &TenantId, before: OffsetDateTime) -> Result<()> {
+    pub async fn delete_before(&self, tenant: &TenantId, before: OffsetDateTime) -> HistoryResult<()> {
         let mut statement = self.names.begin_deletion();
         push_tenant(&mut statement, tenant);
         let text = " AND received_at < {before:DateTime64(6, 'UTC')}";
@@ -219,7 +215,7 @@ impl History {
     ///
     /// # Errors
     /// As [`History::delete`].
-    pub async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+    pub async fn delete_tenant(&self, tenant: &TenantId) -> HistoryResult<()> {
         let mut statement = self.names.begin_deletion();
         push_tenant(&mut statement, tenant);
         self.run_everywhere(&statement).await
@@ -229,7 +225,7 @@ impl History {
     ///
     /// # Errors
     /// As [`History::delete`].
-    pub async fn apply_deletions(&self) -> Result<()> {
+    pub async fn apply_deletions(&self) -> HistoryResult<()> {
         self.run_everywhere(&self.names.apply_deletions()).await
     }
 
@@ -237,7 +233,7 @@ impl History {
         Some(&self.names.database)
     }
 
-    async fn has_database(&self) -> Result<bool> {
+    async fn has_database(&self) -> HistoryResult<bool> {
         let mut statement = Statement::new("SELECT count() FROM system.databases WHERE ");
         let database = Parameter::from_text(&self.names.database);
         statement.push_with("name = {database:String}", "database", database);
@@ -245,7 +241,7 @@ impl History {
         Ok(found > 0)
     }
 
-    async fn has_schema(&self) -> Result<bool> {
+    async fn has_schema(&self) -> HistoryResult<bool> {
         let mut statement = Statement::new(
             "SELECT countIf(name = 'reports'), countIf(name = 'reports_shard') FROM system.tables WHERE ",
         );
@@ -256,7 +252,7 @@ impl History {
     }
 
     /// Returns true unless the server says that it keeps no users and policies that statements make.
-    async fn has_access_control(&self) -> Result<bool> {
+    async fn has_access_control(&self) -> HistoryResult<bool> {
         let statement =
             Statement::new("SELECT count() FROM system.user_directories WHERE type != 'users_xml'");
         match self.read_system_row::<(u64,)>(&statement).await {
@@ -267,7 +263,7 @@ impl History {
         }
     }
 
-    async fn check_policies(&self) -> Result<HistoryPolicies> {
+    async fn check_policies(&self) -> HistoryResult<HistoryPolicies> {
         if !self.has_access_control().await? {
             return Ok(HistoryPolicies::NoAccessControl);
         }
@@ -288,7 +284,7 @@ impl History {
     }
 
     /// Checks that each row is written to one replica of its shard, which gives it to the others.
-    async fn check_cluster(&self) -> Result<Option<String>> {
+    async fn check_cluster(&self) -> HistoryResult<Option<String>> {
         let Some(cluster) = &self.names.cluster else { return Ok(None) };
         let mut statement = Statement::new(
             "SELECT count() AS replicas, countIf(internal_replication = 0) AS unreplicated FROM system.clusters WHERE ",
@@ -305,13 +301,13 @@ impl History {
     }
 
     /// Reads the one row of a statement on tables of the server itself.
-    async fn read_system_row<T: DeserializeOwned>(&self, statement: &Statement) -> Result<T> {
+    async fn read_system_row<T: DeserializeOwned>(&self, statement: &Statement) -> HistoryResult<T> {
         let rows = self.connection.read_rows(None, statement).await?;
         rows.into_iter().next().ok_or_else(|| HistoryError::unreadable("the row"))
     }
 
     /// Runs a statement without rows, on each server of the cluster if its text says so.
-    async fn run_everywhere(&self, statement: &Statement) -> Result<()> {
+    async fn run_everywhere(&self, statement: &Statement) -> HistoryResult<()> {
         // One replica has deleted the rows when the answer comes; the others follow.
         let mut settings = vec![("lightweight_deletes_sync", "1"), ("mutations_sync", "1")];
         if self.names.cluster.is_some() {
@@ -385,7 +381,7 @@ fn push_after(statement: &mut Statement, after: Option<HistoryPlace>, order: His
     if let Some(HistoryPlace { received_at, report_id, variant }) = after {
         statement.push(condition);
         statement.bind("after_time", Parameter::from_time(received_at));
-        statement.bind("after_id", Parameter::from_uuid(report_id.uuid()));
+        statement.bind("after_id", Parameter::from_id(report_id));
         statement.bind("after_variant", Parameter::from_number(variant));
     }
     statement.push(end);

@@ -1,9 +1,9 @@
 //! Requests to ClickHouse over HTTP. They use no proxy and follow no redirect, and answers are bounded.
 
 use crate::statement::Statement;
-use crate::{HistoryError, HistorySettings, Result};
+use crate::{HistoryError, HistoryResult, HistorySettings};
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
+use reqwest::{Certificate, Client, RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use unslide_model::Secret;
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(settings: &HistorySettings) -> Result<Connection> {
+    pub(crate) fn new(settings: &HistorySettings) -> HistoryResult<Connection> {
         let invalid = |field, reason: String| HistoryError::Settings { field, reason };
         if let Some((field, reason)) = settings.problems().into_iter().next() {
             return Err(invalid(field, reason));
@@ -67,7 +67,7 @@ impl Connection {
         &self,
         database: Option<&str>,
         statement: &Statement,
-    ) -> Result<Vec<T>> {
+    ) -> HistoryResult<Vec<T>> {
         let limit = ANSWER_BYTES_LIMIT.to_string();
         let settings = [
             ("max_execution_time", READ_EXECUTION_SECONDS),
@@ -92,7 +92,7 @@ impl Connection {
         database: Option<&str>,
         statement: &Statement,
         settings: &StatementSettings<'_>,
-    ) -> Result<()> {
+    ) -> HistoryResult<()> {
         let request =
             self.start_request(database, settings).timeout(WRITE_TIMEOUT).multipart(statement.to_form());
         send_request(request).await.map(|_| ())
@@ -105,7 +105,7 @@ impl Connection {
         statement: &Statement,
         settings: &StatementSettings<'_>,
         data: Vec<u8>,
-    ) -> Result<()> {
+    ) -> HistoryResult<()> {
         let settings = [settings, &[("query", statement.text())]].concat();
         let request = self.start_request(Some(database), &settings);
         send_request(request.timeout(WRITE_TIMEOUT).body(data)).await.map(|_| ())
@@ -122,7 +122,7 @@ impl Connection {
     }
 }
 
-async fn send_request(request: RequestBuilder) -> Result<Response> {
+async fn send_request(request: RequestBuilder) -> HistoryResult<Response> {
     let mut answer = request.send().await.map_err(HistoryError::from_http)?;
     let (status, code) = (answer.status(), read_code(&answer));
     if status.is_success() && code.is_none() {
@@ -138,7 +138,7 @@ fn read_code(answer: &Response) -> Option<u32> {
 }
 
 /// Reads a body. More than `limit` bytes are an error.
-async fn read_body(answer: &mut Response, limit: usize) -> Result<Vec<u8>> {
+async fn read_body(answer: &mut Response, limit: usize) -> HistoryResult<Vec<u8>> {
     let body = read_start(answer, limit).await.map_err(HistoryError::from_http)?;
     if body.len() > limit {
         return Err(HistoryError::TooLarge(format!("an answer of more than {limit} bytes")));
@@ -155,16 +155,4 @@ async fn read_start(answer: &mut Response, limit: usize) -> reqwest::Result<Vec<
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// Returns true for a status with which a proxy says that the server is not there.
-pub(crate) fn is_away(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::REQUEST_TIMEOUT
-    )
 }

@@ -1,6 +1,5 @@
 //! Failures of ClickHouse, by whether a later try may succeed.
 
-use crate::connection::is_away;
 use reqwest::StatusCode;
 use unslide_model::one_line;
 
@@ -50,7 +49,7 @@ pub enum HistoryError {
 }
 
 /// The result of a request to ClickHouse.
-pub type Result<T> = std::result::Result<T, HistoryError>;
+pub type HistoryResult<T> = std::result::Result<T, HistoryError>;
 
 impl HistoryError {
     /// Returns true if a later try may succeed without a change of rights, schema or settings.
@@ -108,6 +107,18 @@ fn read_code(text: &str) -> Option<u32> {
     let rest = text.strip_prefix("Code: ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest.get(..end)?.parse().ok()
+}
+
+/// Returns true for a status with which a proxy says that the server is not there.
+fn is_away(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::REQUEST_TIMEOUT
+    )
 }
 
 /// Leaves out what an exception quotes of the rows that it could not read.

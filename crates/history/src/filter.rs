@@ -92,7 +92,7 @@ impl HistoryFilter {
             (" AND process_identity = {process_identity:UUID}", "process_identity", self.process_identity),
         ] {
             if let Some(value) = value {
-                statement.push_with(text, name, Parameter::from_uuid(value));
+                statement.push_with(text, name, Parameter::from_id(value));
             }
         }
         for (column, ids) in [("group_id", &self.groups), ("run_id", &self.runs)] {
@@ -108,7 +108,7 @@ impl HistoryFilter {
             );
         }
         if let Some(image) = self.system_image {
-            let value = Parameter::from_uuid(image.uuid());
+            let value = Parameter::from_id(image);
             statement.push_with(" AND has(system_images, {system_image:UUID})", "system_image", value);
         }
         if let Some((name, value)) = &self.key {

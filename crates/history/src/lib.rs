@@ -20,7 +20,7 @@ mod statement;
 
 pub use check::{HistoryCheck, HistoryPolicies};
 pub use client::History;
-pub use error::{HistoryError, Result};
+pub use error::{HistoryError, HistoryResult};
 pub use filter::HistoryFilter;
 pub use rows::{HistoryOrder, HistoryPlace, HistoryRow, HistoryVersion};
 pub use settings::HistorySettings;

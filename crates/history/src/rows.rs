@@ -1,10 +1,9 @@
 //! Rows of reports as ClickHouse has them, and their places.
 
-use crate::{HistoryError, Result};
+use crate::{HistoryError, HistoryResult};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use unslide_model::{ReportId, timestamp};
-use uuid::Uuid;
 
 /// The row of a moved report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +51,9 @@ pub struct HistoryVersion {
 /// The order of a list, by the fields of [`HistoryPlace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryOrder {
-    /// What arrived last comes first.
+    /// The newest report comes first.
     NewestFirst,
-    /// What arrived first comes first.
+    /// The oldest report comes first.
     OldestFirst,
 }
 
@@ -65,31 +64,31 @@ pub(crate) const ROW_COLUMNS: &str =
 pub(crate) const VERSION_COLUMNS: &str =
     "SELECT toUnixTimestamp64Micro(received_at), report_id, variant, version FROM reports WHERE ";
 
-/// A row as it is read: microseconds of its arrival, id, variant, version and document.
+/// A row in an answer: microseconds of its arrival, id, variant, version and document.
 #[derive(Deserialize)]
-pub(crate) struct FoundRow(i64, Uuid, u32, u32, String);
+pub(crate) struct FoundRow(i64, ReportId, u32, u32, String);
 
-/// A move as it is read: microseconds of its arrival, id, variant and version.
+/// A move in an answer: microseconds of its arrival, id, variant and version.
 #[derive(Deserialize)]
-pub(crate) struct FoundVersion(i64, Uuid, u32, u32);
+pub(crate) struct FoundVersion(i64, ReportId, u32, u32);
 
 impl FoundRow {
-    pub(crate) fn into_row(self) -> Result<HistoryRow> {
+    pub(crate) fn into_row(self) -> HistoryResult<HistoryRow> {
         let FoundRow(micros, report_id, variant, version, row) = self;
         let received_at = read_time(micros)?;
-        Ok(HistoryRow { received_at, report_id: ReportId::from_uuid(report_id), variant, version, row })
+        Ok(HistoryRow { received_at, report_id, variant, version, row })
     }
 }
 
 impl FoundVersion {
-    pub(crate) fn into_version(self) -> Result<HistoryVersion> {
+    pub(crate) fn into_version(self) -> HistoryResult<HistoryVersion> {
         let FoundVersion(micros, report_id, variant, version) = self;
         let received_at = read_time(micros)?;
-        let place = HistoryPlace { received_at, report_id: ReportId::from_uuid(report_id), variant };
+        let place = HistoryPlace { received_at, report_id, variant };
         Ok(HistoryVersion { place, version })
     }
 }
 
-fn read_time(micros: i64) -> Result<OffsetDateTime> {
+fn read_time(micros: i64) -> HistoryResult<OffsetDateTime> {
     timestamp::from_micros(micros).ok_or_else(|| HistoryError::unreadable("a time"))
 }

@@ -1,8 +1,8 @@
-//! The tables in ClickHouse, as statements. Names are those of the settings, which are checked.
+//! The tables in ClickHouse, as statements. SchemaNames are those of the settings, which are checked.
 
 use crate::settings::is_name;
 use crate::statement::Statement;
-use crate::{HistoryError, HistorySettings, Result};
+use crate::{HistoryError, HistoryResult, HistorySettings};
 
 /// The table that is read and inserted into.
 pub(crate) const TABLE: &str = "reports";
@@ -21,7 +21,7 @@ pub(crate) const OTHERS_POLICY: &str = "unslide_others";
 /// Columns that are stored and those that are made of the document, which only filters use.
 ///
 /// The document is what PostgreSQL's `to_jsonb` writes. Missing texts are empty, and a missing UUID is null or zero.
-const COLUMNS: &str = "\
+const TABLE_COLUMNS: &str = "\
     tenant LowCardinality(String), \
     received_at DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)), \
     report_id UUID, \
@@ -62,22 +62,22 @@ const ORDER: &str = "PARTITION BY toYYYYMM(received_at) PRIMARY KEY (tenant, rec
 const TABLE_SETTINGS: &str =
     "SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, non_replicated_deduplication_window = 1000";
 
-/// Names of the schema, checked so that they may be part of a statement.
+/// SchemaNames of the schema, checked so that they may be part of a statement.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct SchemaNames {
     pub(crate) database: String,
     pub(crate) cluster: Option<String>,
 }
 
-impl Names {
-    pub(crate) fn from_settings(settings: &HistorySettings) -> Result<Names> {
+impl SchemaNames {
+    pub(crate) fn from_settings(settings: &HistorySettings) -> HistoryResult<SchemaNames> {
         let HistorySettings { database, cluster, .. } = settings;
         for (field, name) in [("database", Some(database)), ("cluster", cluster.as_ref())] {
             if name.is_some_and(|name| !is_name(name)) {
                 return Err(HistoryError::Settings { field, reason: "is not a name".into() });
             }
         }
-        Ok(Names { database: database.clone(), cluster: cluster.clone() })
+        Ok(SchemaNames { database: database.clone(), cluster: cluster.clone() })
     }
 
     /// Returns the clause that has a statement run on each server of the cluster.
@@ -106,11 +106,11 @@ impl Names {
     /// Returns the statements that create the tables. The sorting key is longer than the primary key: rows of the same microsecond
     /// are few, and ids in memory are dear.
     pub(crate) fn create_tables(&self) -> Vec<Statement> {
-        let Names { database, .. } = self;
+        let SchemaNames { database, .. } = self;
         let on_cluster = self.on_cluster();
         let Some(cluster) = &self.cluster else {
             let engine = format!("ENGINE = ReplacingMergeTree(version) {ORDER} {TABLE_SETTINGS}");
-            let text = format!("CREATE TABLE IF NOT EXISTS `{database}`.{TABLE} ({COLUMNS}) {engine}");
+            let text = format!("CREATE TABLE IF NOT EXISTS `{database}`.{TABLE} ({TABLE_COLUMNS}) {engine}");
             return vec![Statement::with_names(text)];
         };
         // A path without the table's UUID: a server that joins later gets the same one.
@@ -118,8 +118,9 @@ impl Names {
             "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{{database}}/{{table}}/{{shard}}', '{{replica}}', version) \
              {ORDER} {TABLE_SETTINGS}"
         );
-        let shard =
-            format!("CREATE TABLE IF NOT EXISTS `{database}`.{SHARD_TABLE}{on_cluster} ({COLUMNS}) {engine}");
+        let shard = format!(
+            "CREATE TABLE IF NOT EXISTS `{database}`.{SHARD_TABLE}{on_cluster} ({TABLE_COLUMNS}) {engine}"
+        );
         // All versions of a report lie in one shard, and the reports of a large tenant in all of them.
         let table = format!(
             "CREATE TABLE IF NOT EXISTS `{database}`.{TABLE}{on_cluster} AS `{database}`.{SHARD_TABLE} \
@@ -130,7 +131,7 @@ impl Names {
 
     /// Returns the statements that create the row policies, for the user that runs them.
     pub(crate) fn create_policies(&self) -> Vec<Statement> {
-        let Names { database, .. } = self;
+        let SchemaNames { database, .. } = self;
         let on_cluster = self.on_cluster();
         let policy = |table: &str, name: &str, filter: u8, to: &str| {
             Statement::with_names(format!(
@@ -166,9 +167,9 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn names(cluster: Option<&str>) -> Names {
+    fn names(cluster: Option<&str>) -> SchemaNames {
         let settings = HistorySettings { cluster: cluster.map(str::to_owned), ..HistorySettings::default() };
-        Names::from_settings(&settings).unwrap()
+        SchemaNames::from_settings(&settings).unwrap()
     }
 
     #[test]
@@ -190,7 +191,7 @@ mod tests {
     fn a_name_cannot_end_its_quotes() {
         let settings = HistorySettings { database: "a` x".into(), ..HistorySettings::default() };
         assert!(matches!(
-            Names::from_settings(&settings),
+            SchemaNames::from_settings(&settings),
             Err(HistoryError::Settings { field: "database", .. })
         ));
     }

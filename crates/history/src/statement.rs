@@ -1,12 +1,11 @@
-//! Statements whose text is constant, and the parameters that the server binds.
+//! Statements with a constant text, and the parameters that the server binds.
 
-use crate::rows::HistoryPlace;
+use crate::rows::{HistoryPlace, HistoryVersion};
 use reqwest::multipart::Form;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use time::format_description::BorrowedFormatItem;
 use time::macros::{datetime, format_description};
 use time::{OffsetDateTime, UtcOffset};
-use uuid::Uuid;
 
 /// A statement. Its text is made of constants and checked names only, so that no value becomes a part of it.
 pub(crate) struct Statement {
@@ -56,7 +55,7 @@ impl Statement {
     }
 
     /// Adds the condition that a column has one of these ids.
-    pub(crate) fn push_ids(&mut self, column: &'static str, ids: &[Uuid]) {
+    pub(crate) fn push_ids(&mut self, column: &'static str, ids: &[impl Display]) {
         if ids.is_empty() {
             self.text.push_str(" AND false");
         }
@@ -67,7 +66,7 @@ impl Statement {
             let begin = if index == 0 { " AND (" } else { " OR " };
             let name = format!("{column}_{index}");
             let _ = write!(self.text, "{begin}{column} IN {{{name}:Array(UUID)}}");
-            self.bind(&name, Parameter::from_uuids(ids));
+            self.bind(&name, Parameter::from_ids(ids));
         }
         self.text.push(')');
     }
@@ -114,11 +113,12 @@ impl Parameter {
         Parameter(number.to_string())
     }
 
-    pub(crate) fn from_uuid(id: Uuid) -> Parameter {
+    /// Makes a UUID of one.
+    pub(crate) fn from_id(id: impl Display + Copy) -> Parameter {
         Parameter(id.to_string())
     }
 
-    pub(crate) fn from_uuids(ids: &[Uuid]) -> Parameter {
+    pub(crate) fn from_ids(ids: &[impl Display]) -> Parameter {
         Parameter::from_items(ids, |id| format!("'{id}'"))
     }
 
@@ -130,6 +130,13 @@ impl Parameter {
     pub(crate) fn from_places(places: &[HistoryPlace]) -> Parameter {
         Parameter::from_items(places, |place| {
             format!("('{}','{}',{})", write_time(place.received_at), place.report_id, place.variant)
+        })
+    }
+
+    pub(crate) fn from_versions(versions: &[HistoryVersion]) -> Parameter {
+        Parameter::from_items(versions, |version| {
+            let HistoryPlace { received_at, report_id, variant } = version.place;
+            format!("('{}','{report_id}',{variant},{})", write_time(received_at), version.version)
         })
     }
 
@@ -149,6 +156,7 @@ pub(crate) fn write_time(at: OffsetDateTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
 
     #[test]
     fn a_time_is_written_in_utc_within_the_servers_bounds() {

@@ -1,11 +1,12 @@
 //! The end of a page of reports, as a text that a later query continues from.
 
 use crate::Uuid;
-use crate::number::to_row32;
+use crate::number::{from_row32, to_row32};
 use crate::outbox;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
+use unslide_history::HistoryPlace;
 use unslide_model::{ReportId, timestamp};
 
 /// A text that is no cursor of reports.
@@ -22,8 +23,19 @@ pub struct ReportCursor {
 }
 
 impl ReportCursor {
-    pub(crate) fn after_report(at: OffsetDateTime, report_id: ReportId, variant: u32) -> ReportCursor {
+    /// Makes the position behind a report in the order of a list.
+    #[must_use]
+    pub fn after_report(at: OffsetDateTime, report_id: ReportId, variant: u32) -> ReportCursor {
         ReportCursor { at, report_id: report_id.uuid(), variant: to_row32(variant) }
+    }
+
+    /// Returns the place of the report in ClickHouse.
+    pub(crate) fn to_history_place(self) -> HistoryPlace {
+        HistoryPlace {
+            received_at: self.at,
+            report_id: ReportId::from_uuid(self.report_id),
+            variant: from_row32(self.variant),
+        }
     }
 
     /// Goes on with what arrived before this time.

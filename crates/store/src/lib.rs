@@ -54,7 +54,7 @@ pub use ids::{
     UploadId,
 };
 pub use kafka::{dead_letters, deferred, outbox, positions};
-pub use reports::{deltas, partitions, retention};
+pub use reports::{deltas, history, partitions, retention};
 pub use requests::{reprocess, retries, wakes};
 pub use symbol_waits::{ArrivedSymbols, MissedSymbols, SymbolPosition, SymbolWaits, wake_features};
 pub use symbols::{objects, partial, slots, uploads, usage};

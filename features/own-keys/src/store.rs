@@ -4,7 +4,7 @@
 //! every replay, revision and deletion.
 
 use sqlx::FromRow;
-use unslide_store::report_rows::{Sample, SampleScope, read_samples};
+use unslide_store::report_rows::{ReportSample, SampleScope, read_samples};
 use unslide_store::{GroupId, Result, TenantTx};
 
 /// The newest reports that are looked at.
@@ -67,7 +67,7 @@ pub async fn count_keys(tx: &mut TenantTx, scope: KeyScope<'_>, key: Option<&str
         (None, Some(version)) => (SampleScope::Version { app: scope.app, version }, COUNTED),
         (None, None) => (SampleScope::App(scope.app), COUNTED),
     };
-    let sample = Sample { condition, ..Sample::new(reports, KEYS, SAMPLED_REPORTS_LIMIT) };
+    let sample = ReportSample { condition, ..ReportSample::new(reports, KEYS, SAMPLED_REPORTS_LIMIT) };
     let rows: Vec<CountedRow> = read_samples(tx, [sample], &|query| {
         query.push(format!(
             "SELECT s.sample, CASE WHEN r.rank <= {limit} THEN min(r.name) END AS name, count(r.name) AS entries,
@@ -144,10 +144,12 @@ pub async fn find_standing_out(
     app: &str,
     group: GroupId,
 ) -> Result<Vec<StandingOutValue>> {
-    let of_group = Sample::new(SampleScope::Group(group), KEYS, COMPARED_REPORTS_LIMIT);
-    let of_app = Sample::new(SampleScope::App(app), KEYS, COMPARED_REPORTS_LIMIT);
-    let samples =
-        [Sample { name: "of_group", ..of_group }, Sample { name: "of_app", condition: COUNTED, ..of_app }];
+    let of_group = ReportSample::new(SampleScope::Group(group), KEYS, COMPARED_REPORTS_LIMIT);
+    let of_app = ReportSample::new(SampleScope::App(app), KEYS, COMPARED_REPORTS_LIMIT);
+    let samples = [
+        ReportSample { name: "of_group", ..of_group },
+        ReportSample { name: "of_app", condition: COUNTED, ..of_app },
+    ];
     let rows: Vec<StandingOutRow> = read_samples(tx, samples, &|query| {
         query.push(format!(
             "SELECT key, value, reports, app_reports, of_group, of_app FROM (

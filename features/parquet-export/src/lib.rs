@@ -17,7 +17,7 @@ mod target;
 mod writing;
 
 pub use files::{DayFile, DayManifest};
-pub use settings::{Config, ExportTimes, ParquetExportBuilderSettings, ParquetExportSettings};
+pub use settings::{Config, ExportSizes, ExportTimes, ParquetExportBuilderSettings, ParquetExportSettings};
 pub use writing::WRITING_JOB_KIND;
 
 use axum::Extension;
@@ -48,6 +48,7 @@ pub struct ParquetExport {
     /// The pause of a job with nothing to write.
     look_interval: Duration,
     times: ExportTimes,
+    sizes: ExportSizes,
     retention: RetentionSettings,
 }
 
@@ -111,6 +112,7 @@ impl ParquetExport {
             sealer: ExportSealer::from_setting(&settings.sealing_key).ok().flatten(),
             look_interval: Duration::milliseconds(i64::try_from(settings.look_millis).unwrap_or(i64::MAX)),
             times: settings.times,
+            sizes: settings.sizes,
             retention,
         }
     }

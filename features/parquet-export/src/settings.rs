@@ -54,6 +54,26 @@ pub struct ParquetExportSettings {
     /// The times at which days are written.
     #[serde(skip)]
     pub times: ExportTimes,
+    /// The sizes of what is in memory at once.
+    #[serde(skip)]
+    pub sizes: ExportSizes,
+}
+
+/// The sizes of what is in memory at once.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportSizes {
+    /// Rows that one statement reads.
+    pub page_rows: u32,
+    /// Rows of a row group. One that ends with a page may have some more.
+    pub group_rows: usize,
+    /// Bytes from which a file takes no further row group.
+    pub file_bytes: usize,
+}
+
+impl Default for ExportSizes {
+    fn default() -> ExportSizes {
+        ExportSizes { page_rows: 2_000, group_rows: 20_000, file_bytes: 32 << 20 }
+    }
 }
 
 /// The times at which days are written, and files deleted.
@@ -91,6 +111,7 @@ impl Default for ParquetExportSettings {
             look_millis: 60_000,
             answer_millis: 120_000,
             times: ExportTimes::default(),
+            sizes: ExportSizes::default(),
         }
     }
 }

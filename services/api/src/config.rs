@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use unslide_history::HistorySettings;
 use unslide_model::Secret;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::{KeyError, Signer, SigningKey};
@@ -28,6 +29,8 @@ pub struct Config {
     pub objects: unslide_artifacts::Settings,
     /// Limits of the local cache of symcaches, beside `api.cache_size`.
     pub symcaches: unslide_artifacts::CacheLimits,
+    /// ClickHouse, with the rows of old reports.
+    pub history: HistorySettings,
     /// Kafka, which gets the reports of requests.
     pub kafka: unslide_stream::Settings,
     /// How long indexers keep events: the api says which are too old.
@@ -158,6 +161,7 @@ impl Config {
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
         problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));
+        problems.extend(ConfigProblem::in_section("history", self.history.problems()));
         problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems
     }

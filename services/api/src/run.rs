@@ -36,6 +36,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
+use unslide_history::{History, HistoryError};
 use unslide_model::format_causes;
 use unslide_report::reader::ReportReaders;
 use unslide_runtime::{Host, resource_use, sampled, startup};
@@ -65,6 +66,9 @@ pub enum Error {
     /// The database is not usable.
     #[error("cannot use the database")]
     Store(#[from] StoreError),
+    /// The settings of ClickHouse are not usable.
+    #[error("cannot use ClickHouse")]
+    History(#[from] HistoryError),
     /// The Kafka client is not usable.
     #[error("cannot create the Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
@@ -258,7 +262,8 @@ async fn connect_storage(
     let store = startup::reach_dependency(host, "postgres", StoreError::is_connection, || {
         Store::connect(&postgres, host.clock.clone())
     });
-    let store = store.await?.with_hooks(hooks);
+    let history = config.history.is_on().then(|| History::new(&config.history)).transpose()?;
+    let store = store.await?.with_hooks(hooks).with_history(history);
     let (downloads, connections) = (config.symcaches.downloads, postgres.max_connections);
     let clock = store.clock().clone();
     let capacity = Capacity {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_archive::UnpackLimits;
+use unslide_history::HistorySettings;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITTEN_SYMCACHE_VERSIONS;
 
@@ -23,6 +24,8 @@ pub struct Config {
     pub postgres: unslide_store::Settings,
     /// Object storage, with uploads and symcaches.
     pub objects: unslide_artifacts::Settings,
+    /// ClickHouse, with the rows of old reports.
+    pub history: HistorySettings,
     /// Kafka, which gets the outbox's records.
     pub kafka: unslide_stream::Settings,
 }
@@ -142,6 +145,7 @@ impl Config {
         problems.extend(self.tenants.problems());
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("history", self.history.problems()));
         problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems
     }

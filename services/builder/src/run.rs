@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
+use unslide_history::{History, HistoryError};
 use unslide_model::format_causes;
 use unslide_runtime::{Host, resource_use, sampled, startup};
 use unslide_sandbox::child::ChildProgram;
@@ -42,6 +43,9 @@ pub enum Error {
     /// The database is not usable.
     #[error("cannot use the database")]
     Store(#[from] StoreError),
+    /// The settings of ClickHouse are not usable.
+    #[error("cannot use ClickHouse")]
+    History(#[from] HistoryError),
     /// The Kafka client is not usable.
     #[error("cannot create the Kafka client")]
     Stream(#[from] unslide_stream::StreamError),
@@ -72,8 +76,9 @@ pub async fn run(
     let store = startup::reach_dependency(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
+    let history = config.history.is_on().then(|| History::new(&config.history)).transpose()?;
     let storage = JobStorage {
-        store: store.await?.with_hooks(&features.hooks),
+        store: store.await?.with_hooks(&features.hooks).with_history(history),
         objects: ObjectStore::s3(&config.objects).await,
     };
     let handlers = || features.features.iter().flat_map(|feature| feature.jobs);

@@ -79,6 +79,9 @@ impl<const N: usize> Listing<N> {
             let mut answer: Value = client.get(&with_query(self.path, &query)?).await?;
             found.extend(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
             cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            if let Some(time) = answer["history_unavailable"].as_str() {
+                note!("older reports than {time} are left out: ClickHouse, which has them, does not answer");
+            }
             if cursor.is_none() {
                 break;
             }

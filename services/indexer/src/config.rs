@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use unslide_history::HistorySettings;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_store::retention::RetentionSettings;
 
@@ -22,6 +23,8 @@ pub struct Config {
     pub kafka: unslide_stream::Settings,
     /// Object storage for the bodies of stored reports.
     pub objects: unslide_artifacts::Settings,
+    /// ClickHouse, for the rows of old reports.
+    pub history: HistorySettings,
 }
 
 /// The part of the section `symbolizer` that says who may send for which tenant: the indexer holds session
@@ -131,6 +134,7 @@ impl Config {
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("history", self.history.problems()));
         problems
     }
 }
@@ -149,6 +153,7 @@ mod tests {
             symbolizer: SenderRules::default(),
             postgres: unslide_store::Settings::with_url("postgres://u@h/d"),
             objects: unslide_artifacts::Settings { bucket: "unslide".into(), ..Default::default() },
+            history: HistorySettings::default(),
             kafka: unslide_stream::Settings::single_broker("127.0.0.1:9092"),
         };
         assert_eq!(keys(&bad), ["indexer.segment_after", "indexer.remember", "tenants.symbols_size"]);

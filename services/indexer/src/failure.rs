@@ -1,6 +1,7 @@
 //! Failures of a single record, and failures of a reader.
 
-use unslide_model::format_causes;
+use std::collections::BTreeSet;
+use unslide_model::{TenantId, format_causes};
 use unslide_runtime::CpuError;
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
@@ -48,6 +49,8 @@ pub enum IndexerError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Stream(#[from] StreamError),
+    #[error("deferred reports of {} tenants wait for ClickHouse, which has their rows", .tenants.len())]
+    HistoryAway { tenants: BTreeSet<TenantId>, source: StoreError },
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
     #[error(

@@ -9,6 +9,7 @@ mod config;
 mod deferral;
 mod failure;
 mod feature;
+mod history;
 mod maintenance;
 mod metrics;
 mod pipeline;

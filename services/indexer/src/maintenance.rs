@@ -6,6 +6,7 @@ pub mod input;
 pub mod tenants;
 
 use crate::config::Settings;
+use crate::history::HistoryMover;
 use crate::metrics::Metrics;
 use crate::reader::State;
 use crate::segments::{BodyMover, MoveError};
@@ -27,6 +28,8 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
 pub struct MaintenanceParts {
     pub bodies: BodyMover,
     pub tenants: TenantWatch,
+    /// Absent if no rows move to ClickHouse.
+    pub history: Option<HistoryMover>,
 }
 
 /// Runs until the shutdown begins. Every indexer runs it: each part may be done twice.
@@ -38,7 +41,7 @@ pub async fn run(
     parts: MaintenanceParts,
     shutdown: Shutdown,
 ) {
-    let MaintenanceParts { bodies, mut tenants } = parts;
+    let MaintenanceParts { bodies, mut tenants, mut history } = parts;
     let interval = Duration::from_secs(settings.maintenance_seconds);
     let mut pause = Duration::ZERO;
     let (mut rounds, mut looked): (Option<Instant>, Option<Instant>) = (None, None);
@@ -68,11 +71,26 @@ pub async fn run(
                 looked = Some(Instant::now());
                 let counted = reports::count_once(&store, REQUEST_PAGE_ENTRIES).await;
                 over = bodies.expire_all().await.and(counted.map(drop).map_err(MoveError::from));
+                if let Some(history) = &mut history {
+                    over = over.and(expire_history(&store, &bodies, history).await);
+                }
                 over_fails = over.is_err();
             }
             let folded = deltas::fold_due(&store, &metrics).await;
             let watched = tenants.update_gauges().await;
-            let more = bodies.run_round().await?;
+            let more = bodies.run_round().await;
+            // Its failures have a metric of their own, and keep nothing else from running.
+            let more_history = match &mut history {
+                Some(history) => history.run_round().await.unwrap_or_else(|error| {
+                    tracing::warn!(
+                        error = format_causes(&error),
+                        "the history is not up to date and is tried again"
+                    );
+                    false
+                }),
+                None => false,
+            };
+            let more = more? || more_history;
             caught_up?;
             prepared?;
             forgotten?;
@@ -101,6 +119,16 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Ends reports that are over and have their rows in ClickHouse.
+async fn expire_history(
+    store: &Store,
+    bodies: &BodyMover,
+    history: &mut HistoryMover,
+) -> Result<(), MoveError> {
+    let today = store.now().to_offset(UtcOffset::UTC).date();
+    history.expire_days(&bodies.list_boundaries(today).await?).await
 }
 
 /// Days for which tables are created ahead.

@@ -99,6 +99,10 @@ pub struct Metrics {
     pub undeleted_objects: IntGauge,
     pending_seconds: IntGauge,
     unfolded_seconds: IntGauge,
+    /// Rows that moved to ClickHouse.
+    pub history_moved_rows: IntCounter,
+    /// Time for which each round at ClickHouse has failed.
+    pub history_failing_seconds: IntGauge,
     dead_letters: IntCounterVec,
     oldest_dead_letter: IntGaugeVec,
     reader_stopped: IntGaugeVec,
@@ -185,6 +189,14 @@ impl Metrics {
             unfolded_seconds: make.register_gauge(
                 "unslide_indexer_unfolded_seconds",
                 "Age of the oldest report that is due to be folded into the counts of its group; 0 without one.",
+            )?,
+            history_moved_rows: make.register_counter(
+                "unslide_indexer_history_moved_rows_total",
+                "Rows of reports that moved to ClickHouse.",
+            )?,
+            history_failing_seconds: make.register_gauge(
+                "unslide_indexer_history_failing_seconds",
+                "How long moves to ClickHouse, or deletions there, have failed; 0 if they work.",
             )?,
             dead_letters: make.register_counters(
                 "unslide_indexer_dead_letters_total",

@@ -2,6 +2,7 @@
 //! and skips it.
 
 mod batch;
+mod moved_items;
 mod record_bound;
 pub mod replays;
 pub mod resources;
@@ -21,12 +22,12 @@ use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
 use record_bound::RecordBound;
 use resources::Resources;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::segment::MAX_BODY_BYTES;
-use unslide_model::TenantId;
+use unslide_model::{TenantId, format_causes};
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
 use unslide_runtime::panic_text;
@@ -250,7 +251,14 @@ impl Pipeline {
                 others_succeed |= items.iter().any(Item::is_stored);
                 continue;
             };
-            let failure = failure.into_record_failure()?;
+            let failure = match failure {
+                StoreFailure::History(error) => {
+                    self.defer_moved(&mut items, &mut parts, error).await?;
+                    parts.push(items);
+                    continue;
+                }
+                failure => failure.into_record_failure()?,
+            };
             let [item] = items.as_mut_slice() else {
                 let later = items.split_off(items.len() / 2);
                 parts.push(later);
@@ -272,6 +280,39 @@ impl Pipeline {
             parts.push(items);
         }
         self.resources.skips.review_stop(positions);
+        Ok(())
+    }
+
+    /// Defers the reports whose rows are in ClickHouse, which does not give them now, and all later reports of their tenants in the
+    /// same partitions: revisions are stored in their order.
+    ///
+    /// # Errors
+    /// Returns [`IndexerError::HistoryAway`] for records that were deferred before, and the error itself if no report is the cause.
+    async fn defer_moved(
+        &mut self,
+        items: &mut [Item],
+        parts: &mut [Vec<Item>],
+        error: StoreError,
+    ) -> Result<(), IndexerError> {
+        let moved = moved_items::find_moved(&self.resources.store, items).await?;
+        if moved.is_empty() {
+            return Err(error.into());
+        }
+        let tenants: BTreeSet<TenantId> = moved.iter().map(|(tenant, _)| tenant.clone()).collect();
+        if self.batches.is_storing_deferred() {
+            return Err(IndexerError::HistoryAway { tenants, source: error });
+        }
+        tracing::warn!(
+            error = format_causes(&error),
+            reports = moved.len(),
+            "revisions of reports whose rows are in ClickHouse wait for it"
+        );
+        for (tenant, at) in &moved {
+            self.deferral.defer_from((Arc::clone(&at.topic), at.partition), tenant, at.offset);
+        }
+        for item in items.iter_mut().chain(parts.iter_mut().flatten()) {
+            self.deferral.defer_behind(item);
+        }
         Ok(())
     }
 
@@ -325,7 +366,7 @@ impl Pipeline {
             let rehearsed = self.batches.rehearse_items(std::slice::from_ref(*other), &write);
             match separate_failures(&self.resources.store, rehearsed).await {
                 Ok(()) => return Ok(true),
-                Err(StoreFailure::Record(_)) => {}
+                Err(StoreFailure::Record(_) | StoreFailure::History(_)) => {}
                 Err(StoreFailure::Server(error)) => return Err(error),
             }
         }
@@ -339,6 +380,9 @@ pub enum StoreFailure {
     /// The records themselves fail: another attempt gives the same result.
     #[error("{}: {}", .0.reason, .0.detail)]
     Record(Failure),
+    /// A report's row is in ClickHouse, which does not give it now.
+    #[error("the row of a report is in ClickHouse, which does not give it now")]
+    History(#[source] StoreError),
     /// A server fails.
     #[error(transparent)]
     Server(#[from] IndexerError),
@@ -349,6 +393,7 @@ impl StoreFailure {
     fn into_record_failure(self) -> Result<Failure, IndexerError> {
         match self {
             StoreFailure::Record(failure) => Ok(failure),
+            StoreFailure::History(error) => Err(error.into()),
             StoreFailure::Server(error) => Err(error),
         }
     }
@@ -368,6 +413,7 @@ async fn separate_failures(
 ) -> Result<(), StoreFailure> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.is_history() => Err(StoreFailure::History(error)),
         Ok(Err(error)) if error.is_of_record() => Err(Failure::from_refusal(&error).into()),
         Ok(Err(error)) if error.is_timeout() => {
             store.ping().await.map_err(IndexerError::from)?;

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::deferral;
 use crate::feature::IndexerFeatures;
+use crate::history::HistoryMover;
 use crate::maintenance::tenants::TenantWatch;
 use crate::maintenance::{self, MaintenanceParts, input};
 use crate::metrics::{Metrics, ReaderLabel, TenantGauges};
@@ -18,6 +19,7 @@ use crate::topics::Topics;
 use futures::future::join_all;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
+use unslide_history::{History, HistoryError};
 use unslide_model::format_causes;
 use unslide_proto::trace::Ids;
 use unslide_runtime::{Host, resource_use, startup};
@@ -38,6 +40,9 @@ pub enum Error {
     /// Kafka could not be used.
     #[error("cannot use Kafka")]
     Stream(#[from] StreamError),
+    /// The settings of ClickHouse could not be used.
+    #[error("cannot use ClickHouse")]
+    History(#[from] HistoryError),
     /// A metric could not be registered.
     #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
@@ -59,7 +64,8 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
     let store = startup::reach_dependency(&host, "postgres", StoreError::is_connection, || {
         Store::connect(&config.postgres, host.clock.clone())
     });
-    let store = store.await?.with_hooks(&features.hooks);
+    let history = config.history.is_on().then(|| History::new(&config.history)).transpose()?;
+    let store = store.await?.with_hooks(&features.hooks).with_history(history);
     let objects = ObjectStore::s3(&config.objects).await;
     crate::metrics::register_sampled(&host.metrics, &objects, &store)?;
     let owner = unique_name();
@@ -113,7 +119,8 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
     let (logs, shutdown) = (logs.collect(), host.shutdown.clone());
     let tenants = TenantWatch::new(store.clone(), tenant_gauges, config.tenants.symbol_bytes);
     let input = input::run(config.kafka.clone(), metrics.clone(), host.shutdown.clone());
-    let parts = MaintenanceParts { bodies, tenants };
+    let history = HistoryMover::new(store.clone(), config.history.after_days, metrics.clone(), &host);
+    let parts = MaintenanceParts { bodies, tenants, history };
     let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
     for (_, reader) in &readers {

@@ -35,6 +35,7 @@ const PARTS: &[&str] = &[
     "late",
     "scale",
     "queries",
+    "history",
     "start",
 ];
 
@@ -126,6 +127,10 @@ fn main() {
         }
         if wanted("queries") {
             online::queries::print(full).await;
+        }
+        // With ten million rows it takes longer than all others.
+        if wanted("history") && (!full || !parts.is_empty()) {
+            online::history::print(full).await;
         }
     });
     if wanted("start") {

@@ -563,7 +563,10 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             )
             .body(lake),
         ),
-        ("test_parquet_export", Case::new("/v1/parquet-export/test", Foreign::NotFound)),
+        (
+            "test_parquet_export",
+            Case::new("/v1/parquet-export/test", Foreign::Own(|body| assert_eq!(body["ok"], false))),
+        ),
         (
             "remove_parquet_export",
             Case::new("/v1/parquet-export", Foreign::Own(|body| assert!(body["export"].is_null()))),

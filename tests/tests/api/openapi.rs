@@ -493,7 +493,6 @@ async fn every_route_refuses_every_wrong_key() {
                     "audit_entries",
                     "audit_receiver",
                     "dead_letter",
-                    "parquet_export",
                     "person_erasure",
                     "scim_token",
                     "symbol_source",

@@ -25,7 +25,7 @@ pub struct World {
     /// The address of the api.
     pub url: String,
     /// The configuration before it was changed.
-    pub config: Config,
+    pub config: Box<Config>,
     /// The host that the api runs on.
     pub host: Host,
     servers: TestServers,
@@ -93,7 +93,7 @@ impl World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut servers = TestServers::start("api", |_| {}).await;
         servers.store = servers.store.clone().with_hooks(&features.hooks);
-        let mut config = Config {
+        let mut config = Box::new(Config {
             api: Settings {
                 listen: ([127, 0, 0, 1], 0).into(),
                 cache_dir: servers.folder().join("cache"),
@@ -106,7 +106,8 @@ impl World {
             symcaches: unslide_artifacts::CacheLimits::default(),
             kafka: servers.kafka.clone(),
             indexer: unslide_store::retention::RetentionSettings::default(),
-        };
+            ..Config::default()
+        });
         config.api.limits.announce_seconds = 1;
         assert_eq!(config.validate(), []);
         let host = Host::local().unwrap();
@@ -114,7 +115,7 @@ impl World {
         change(&mut told);
         let listener = unslide_api::bind_listener(&told).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let running = tokio::spawn(unslide_api::run_on(listener, told, features, host.clone()));
+        let running = tokio::spawn(unslide_api::run_on(listener, *told, features, host.clone()));
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         let is_serving = wait_until(async || {
             let health = host.health.check_readiness().await;

@@ -82,7 +82,8 @@ impl Configuration {
         let kafka = self.api.kafka.find_insecure();
         let objects = self.api.objects.find_insecure().filter(|_| reads(Section::Objects));
         let postgres = self.api.postgres.insecure().filter(|_| reads(Section::Postgres));
-        let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
+        let history = self.api.history.find_insecure().filter(|_| reads(Section::History));
+        let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres), ("history", history)];
         let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
         let settings = self.features.iter().filter_map(|feature| feature.settings.as_ref());
         let of_features = settings.flat_map(|settings| settings.warnings.clone());

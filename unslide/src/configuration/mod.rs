@@ -6,6 +6,7 @@ use service::Service;
 use settings::Effective;
 use unslide_cli::{Console, Exit, Outcome, say};
 use unslide_feature::{ConfiguredFeature, collect_hooks};
+use unslide_history::HistorySettings;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
@@ -156,6 +157,7 @@ pub fn load_unchecked(config: Option<&std::path::Path>) -> Result<Configuration,
 pub struct Administration {
     pub postgres: unslide_store::Settings,
     pub kafka: unslide_stream::Settings,
+    pub history: HistorySettings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
     /// The hooks of features, as they are configured.
@@ -172,8 +174,9 @@ impl Configuration {
     /// Returns the problems of the sections `postgres` and, if asked for, `kafka`.
     fn administration_problems(&self, kafka: bool) -> Vec<ConfigProblem> {
         let postgres = ConfigProblem::in_section("postgres", self.api.postgres.problems());
+        let history = ConfigProblem::in_section("history", self.api.history.problems());
         let kafka = if kafka { self.kafka_problems() } else { Vec::new() };
-        postgres.chain(kafka).collect()
+        postgres.chain(history).chain(kafka).collect()
     }
 
     fn kafka_problems(&self) -> Vec<ConfigProblem> {
@@ -190,6 +193,7 @@ pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Admin
     read_checked(configured, problems, |Configuration { api, features, .. }| Administration {
         postgres: api.postgres,
         kafka: api.kafka,
+        history: api.history,
         tenants: api.tenants,
         hooks: collect_hooks(&features),
     })
@@ -206,8 +210,8 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
     };
     read_checked(configured, problems, |Configuration { api, features, .. }| {
         let hooks = collect_hooks(&features);
-        let (postgres, kafka, tenants) = (api.postgres, api.kafka, api.tenants);
-        let administration = Administration { postgres, kafka, tenants, hooks };
+        let (postgres, kafka, history, tenants) = (api.postgres, api.kafka, api.history, api.tenants);
+        let administration = Administration { postgres, kafka, history, tenants, hooks };
         FsckConfiguration { administration, objects: api.objects }
     })
 }

@@ -5,10 +5,11 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// The purpose of each section, in the order of the page.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("kafka", "Kafka. Every service reads it."),
     ("postgres", "PostgreSQL. Symbolizers do not read it."),
     ("objects", "Object storage. Every service reads it."),
+    ("history", "ClickHouse, for the rows of old reports. Symbolizers do not read it."),
     ("tenants", "Limits of tenants that have none of their own."),
     ("api", "The HTTP API."),
     ("symbolizer", "The workers that symbolicate."),

@@ -7,6 +7,7 @@ use unslide_stream::access::KafkaLogin;
 pub enum Section {
     Postgres,
     Objects,
+    History,
 }
 
 impl Section {
@@ -15,7 +16,7 @@ impl Section {
         match login {
             KafkaLogin::Api | KafkaLogin::Builder | KafkaLogin::Indexer => true,
             KafkaLogin::Symbolizer => self == Section::Objects,
-            KafkaLogin::Migrate => self == Section::Postgres,
+            KafkaLogin::Migrate => self != Section::Objects,
             KafkaLogin::Audit | KafkaLogin::Gateway | KafkaLogin::Keda => false,
         }
     }

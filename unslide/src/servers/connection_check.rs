@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_cli::{Exit, Outcome, block_on, say};
+use unslide_history::{History, HistoryCheck, HistoryPolicies, HistorySettings};
 use unslide_model::{Clock, SystemClock, format_causes};
 use unslide_store::partitions::{LockCapacity, read_lock_capacity};
 use unslide_store::{Store, StoreError};
@@ -58,6 +59,9 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
         }
         if reads(Section::Objects) {
             results.extend(check_objects(&configuration.api.objects).await);
+        }
+        if reads(Section::History) && configuration.api.history.is_on() {
+            results.push(check_history(&configuration.api.history).await);
         }
         for result in &results {
             say!("{result}");
@@ -265,6 +269,38 @@ async fn check_objects(settings: &unslide_artifacts::Settings) -> Vec<CheckResul
     }
 }
 
+/// Checks the login at ClickHouse, the tables, and that no other user reads rows.
+async fn check_history(settings: &HistorySettings) -> CheckResult {
+    let place = format!("ClickHouse at {} (history.url)", settings.url.as_deref().unwrap_or_default());
+    let asked = async { History::new(settings)?.check().await };
+    match timeout(SERVER_TIMEOUT, asked).await {
+        Ok(Ok(check)) => judge_history(&place, check),
+        Ok(Err(error)) => CheckResult::Missing(format!("{place}: {}", format_causes(&error))),
+        Err(_) => CheckResult::Missing(no_answer(&place)),
+    }
+}
+
+fn judge_history(place: &str, check: HistoryCheck) -> CheckResult {
+    let HistoryCheck { version, has_schema, policies, cluster_problem } = check;
+    if !has_schema {
+        return CheckResult::Missing(format!(
+            "{place}: the tables are missing. Create them: unslide migrate"
+        ));
+    }
+    if let Some(problem) = cluster_problem {
+        return CheckResult::Missing(format!("{place}: {problem}"));
+    }
+    match policies {
+        HistoryPolicies::Closed => CheckResult::Ok(format!(
+            "{place}: version {version}, the tables are there, and no other user reads their rows"
+        )),
+        HistoryPolicies::NoAccessControl => CheckResult::Warning(format!(
+            "{place}: version {version} keeps no users and row policies: everyone who reaches it reads the rows"
+        )),
+        HistoryPolicies::Open(reason) => CheckResult::Missing(format!("{place}: {reason}")),
+    }
+}
+
 /// Lists, puts, reads and deletes. Gives the time of the object, or the action that was refused.
 async fn use_bucket(
     store: &ObjectStore,
@@ -315,11 +351,34 @@ mod tests {
     fn too_few_locks_are_a_warning_with_the_setting_that_is_needed() {
         let capacity = LockCapacity { for_each_connection: 64, connections: 100, widest_statement: 1_410 };
         let CheckResult::Warning(text) = compare_locks(&capacity) else { panic!("a warning") };
-        assert!(text.contains("4 statements") && text.contains("max_locks_per_transaction = 512"), "{text}");
+        assert!(text.contains("4 statements") && text.contains("max_locks_per_transaction = 256"), "{text}");
         assert!(matches!(
             compare_locks(&LockCapacity { for_each_connection: 512, ..capacity }),
             CheckResult::Ok(_)
         ));
+    }
+
+    #[test]
+    fn a_clickhouse_whose_rows_others_read_is_refused() {
+        let check = |policies, has_schema| HistoryCheck {
+            version: "25.8.1.1".into(),
+            has_schema,
+            policies,
+            cluster_problem: None,
+        };
+        let judge = |check| judge_history("ClickHouse", check);
+        assert!(matches!(judge(check(HistoryPolicies::Closed, true)), CheckResult::Ok(_)));
+        let CheckResult::Missing(open) = judge(check(HistoryPolicies::Open("bob reads".into()), true)) else {
+            panic!("it is refused")
+        };
+        assert!(open.contains("bob reads"), "{open}");
+        let CheckResult::Missing(bare) = judge(check(HistoryPolicies::Closed, false)) else {
+            panic!("it is refused")
+        };
+        assert!(bare.contains("unslide migrate"), "{bare}");
+        let problem = Some("the server knows no cluster c".to_owned());
+        let other = HistoryCheck { cluster_problem: problem, ..check(HistoryPolicies::Closed, true) };
+        assert!(matches!(judge(other), CheckResult::Missing(_)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::configuration::{self, Administration, Configured, load_administration};
 use crate::prelude::*;
 use crate::servers::logins::{self, AclArguments};
+use unslide_history::History;
 use unslide_indexer::Reset;
 use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};
@@ -38,6 +39,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .await
             .map_err(|error| boot::database_failed(&administration.postgres, error))?;
         say!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
+        if administration.history.is_on() {
+            let history = History::new(&administration.history)?;
+            history.create_schema().await?;
+            say!("history: the tables at ClickHouse are there");
+        }
         if arguments.topics {
             let created = admin::create_topics(&administration.kafka).await;
             let created = created.map_err(|error| boot::kafka_failed(&administration.kafka, error))?;

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod fsck;
 pub mod health;
 pub mod key;
+pub mod leave_history;
 pub mod logins;
 pub mod migrate;
 pub mod simulate;

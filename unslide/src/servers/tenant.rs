@@ -126,6 +126,9 @@ pub struct LimitArguments {
     /// Days that reports are kept
     #[arg(long, value_name = "DAYS")]
     retention_days: Option<u32>,
+    /// Days that the bodies of reports are kept, if fewer
+    #[arg(long, value_name = "DAYS")]
+    body_days: Option<u32>,
 }
 
 impl LimitArguments {
@@ -136,6 +139,7 @@ impl LimitArguments {
             upload_bytes: self.upload_bytes.unwrap_or(limits.upload_bytes),
             symbol_bytes: self.symbol_bytes.unwrap_or(limits.symbol_bytes),
             retention_days: self.retention_days.unwrap_or(limits.retention_days),
+            body_days: self.body_days.unwrap_or(limits.body_days),
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use unslide_history::{
-    History, HistoryError, HistoryFilter, HistoryOrder, HistorySettings, INSERT_ROWS_LIMIT, Result,
+    History, HistoryError, HistoryFilter, HistoryOrder, HistoryResult, HistorySettings, INSERT_ROWS_LIMIT,
 };
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ fn with_url(url: &str) -> History {
     History::new(&HistorySettings { url: Some(url.to_owned()), ..HistorySettings::default() }).unwrap()
 }
 
-async fn find_any(history: &History) -> Result<usize> {
+async fn find_any(history: &History) -> HistoryResult<usize> {
     let found =
         history.find(&tenant("acme"), &HistoryFilter::default(), None, HistoryOrder::NewestFirst, 10).await;
     found.map(|rows| rows.len())

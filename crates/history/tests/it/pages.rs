@@ -11,7 +11,8 @@ async fn pages_have_each_report_once_in_the_order_of_times_ids_and_variants() {
     let acme = tenant("acme");
     // Two have the same time each, and one id has three variants.
     let mut rows: Vec<HistoryRow> = (0..20).map(|number| row(number, 1, &json!({}))).collect();
-    rows.extend((1..3).map(|variant| HistoryRow { variant, ..rows[5].clone() }));
+    let sixth = rows[5].clone();
+    rows.extend((1..3).map(|variant| HistoryRow { variant, ..sixth.clone() }));
     world.history.insert(&acme, Uuid::from_u128(1), &rows).await.unwrap();
     // Outdated versions, in a part of their own, take no place of a page.
     world.history.insert(&acme, Uuid::from_u128(2), &rows[..10]).await.unwrap();

@@ -1,6 +1,8 @@
 //! Errors between the service and its database.
 
 use sqlx::postgres::PgDatabaseError;
+use unslide_history::HistoryError;
+use unslide_model::ReportId;
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +81,27 @@ pub enum StoreError {
     /// The caller asked for a body that is in object storage.
     #[error("the report's body lies in a segment")]
     InSegment,
+    /// ClickHouse, which has the rows of old reports, could not be reached, or refused a statement.
+    #[error("ClickHouse, which has the rows of old reports, cannot be reached or refused a statement")]
+    History(#[from] HistoryError),
+    /// The row of a report is in ClickHouse, and the settings do not say where that is.
+    #[error(
+        "the rows of old reports are in ClickHouse, and `history.url` is not set: set it as for the other services"
+    )]
+    NoHistory,
+    /// ClickHouse does not have a row in the version that the report's key names: a replica is behind, or was restored.
+    #[error(
+        "ClickHouse lacks the row of report {report_id} (variant {variant}) in its version {version}: a replica is behind, or ClickHouse \
+         was restored to an earlier moment than PostgreSQL"
+    )]
+    HistoryBehind {
+        /// The report.
+        report_id: ReportId,
+        /// Which of the reports with this id.
+        variant: u32,
+        /// The version.
+        version: u32,
+    },
     /// The job was given to someone else in the meantime.
     #[error("the lease of job {0} was lost")]
     LeaseLost(crate::JobId),
@@ -150,6 +173,7 @@ impl StoreError {
                 .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
             // A retry sees that it is deleted.
             StoreError::TenantDeleted => true,
+            _ if self.is_history() => true,
             _ => false,
         }
     }
@@ -172,6 +196,12 @@ impl StoreError {
             StoreError::ReadOnly | StoreError::NoPartitions { .. } => true,
             _ => false,
         }
+    }
+
+    /// Returns true if a row is needed that is in ClickHouse, and cannot be had now. Work without such rows succeeds.
+    #[must_use]
+    pub fn is_history(&self) -> bool {
+        matches!(self, StoreError::History(_) | StoreError::NoHistory | StoreError::HistoryBehind { .. })
     }
 
     /// Returns true if the server cannot be reached, starts or stops, or has no disk space, memory or connection left: a start

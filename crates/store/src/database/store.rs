@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use time::{OffsetDateTime, UtcOffset};
 use tokio::runtime::Handle;
+use unslide_history::History;
 use unslide_model::{Clock, Owner, Stats, TenantId};
 
 /// A connection that was returned within this time is used again without a check that it still works: the
@@ -24,6 +25,7 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     /// In the order in which they run.
     hooks: Arc<[StoreHook]>,
+    history: Option<History>,
 }
 
 impl Store {
@@ -38,7 +40,11 @@ impl Store {
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let database = Arc::new(DatabaseClock::new(clock));
         let pool = connect_pool(settings, database.clone()).await?;
-        Store::check_role_and_schema(settings, Store { pool, clock: database, hooks: Arc::default() }).await
+        Store::check_role_and_schema(
+            settings,
+            Store { pool, clock: database, hooks: Arc::default(), history: None },
+        )
+        .await
     }
 
     /// Connects with times by `clock` instead of the database's, for tests that control time.
@@ -48,7 +54,8 @@ impl Store {
     pub async fn connect_timed(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let unused = Arc::new(DatabaseClock::new(clock.clone()));
         let pool = connect_pool(settings, unused).await?;
-        Store::check_role_and_schema(settings, Store { pool, clock, hooks: Arc::default() }).await
+        Store::check_role_and_schema(settings, Store { pool, clock, hooks: Arc::default(), history: None })
+            .await
     }
 
     /// Returns the store with the hooks of features, in the order in which they run: each locks rows, so the
@@ -56,6 +63,18 @@ impl Store {
     #[must_use]
     pub fn with_hooks(self, hooks: &[StoreHook]) -> Store {
         Store { hooks: hooks.into(), ..self }
+    }
+
+    /// Returns the store with a client of ClickHouse, which has the rows of old reports.
+    #[must_use]
+    pub fn with_history(self, history: Option<History>) -> Store {
+        Store { history, ..self }
+    }
+
+    /// Returns the client of ClickHouse. `None` if no rows move there.
+    #[must_use]
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// Returns the hooks of features, in the order in which they run.
@@ -108,7 +127,8 @@ impl Store {
         let pool = self.pool.clone();
         let begun = Beginning(Some(Box::pin(async move { pool.begin_with(AssertSqlSafe(statement)).await })));
         let tx = begun.wait_until_begun().await?;
-        Ok(OwnerTx { tx, owner: owner.cloned(), now: self.clock.now(), hooks: self.hooks.clone() })
+        let (hooks, history) = (self.hooks.clone(), self.history.clone());
+        Ok(OwnerTx { tx, owner: owner.cloned(), now: self.clock.now(), hooks, history })
     }
 
     /// Checks that the database answers.
@@ -288,6 +308,7 @@ pub struct OwnerTx {
     owner: Option<Owner>,
     now: OffsetDateTime,
     hooks: Arc<[StoreHook]>,
+    history: Option<History>,
 }
 
 /// A transaction of one tenant, which does all that an [`OwnerTx`] does. Dropped without
@@ -342,6 +363,12 @@ impl OwnerTx {
     /// Returns the hooks of features, in the order in which they run.
     pub(crate) fn hooks(&self) -> Arc<[StoreHook]> {
         self.hooks.clone()
+    }
+
+    /// Returns the client of ClickHouse. `None` if no rows move there.
+    #[must_use]
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// Returns true for a transaction of the system.

@@ -1,9 +1,9 @@
 //! Reports of one person: of a device, of a user, of a session, or of the sessions of an installation or a user.
 
 use crate::persons::{PersonHash, hash_person};
-use crate::report_rows::{REPORT_COLUMNS, ReportRow};
+use crate::report_rows::{PersonRows, REPORT_COLUMNS, ReportRow, list_of_runs, read_person_rows};
 use crate::{OwnerTx, Result, TenantTx, Uuid};
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
 
 /// Newest reports of a device, of a user, and of each session, that are compared with the app of a search.
@@ -99,22 +99,7 @@ pub async fn list_device_reports(
     app: Option<&str>,
     limit: u32,
 ) -> Result<Vec<PersonReport>> {
-    let (connection, tenant, _) = tx.parts();
-    // The columns of a list, as the list reads them: not known to the macros.
-    let rows: Vec<ReportRow> = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {REPORT_COLUMNS}
-         FROM (SELECT * FROM reports WHERE tenant = $1 AND device = $2
-               ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $5) r
-         WHERE $3::text IS NULL OR r.app = $3
-         ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"
-    )))
-    .bind(tenant)
-    .bind(hash_person(id))
-    .bind(app)
-    .bind(i64::from(limit))
-    .bind(COMPARED_ROWS_LIMIT)
-    .fetch_all(connection)
-    .await?;
+    let rows = list_of_person(tx, &PersonRows::Device(hash_person(id)), app, limit).await?;
     let found = |report| PersonReport { report, found_by: PersonIdKind::Device };
     Ok(rows.into_iter().map(found).collect())
 }
@@ -126,25 +111,7 @@ pub async fn list_user_reports(
     app: Option<&str>,
     limit: u32,
 ) -> Result<Vec<PersonReport>> {
-    let (connection, tenant, _) = tx.parts();
-    // The LIMIT of one keeps each report to one look-up, in the order of the user's rows.
-    let rows: Vec<ReportRow> = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {REPORT_COLUMNS}
-         FROM (SELECT received_at, report_id, variant FROM report_users WHERE tenant = $1 AND user_hash = $2
-               ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $5) u
-         CROSS JOIN LATERAL
-              (SELECT * FROM reports o WHERE o.tenant = $1 AND o.received_at = u.received_at
-               AND o.report_id = u.report_id AND o.variant = u.variant LIMIT 1) r
-         WHERE $3::text IS NULL OR r.app = $3
-         ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"
-    )))
-    .bind(tenant)
-    .bind(hash_person(id))
-    .bind(app)
-    .bind(i64::from(limit))
-    .bind(COMPARED_ROWS_LIMIT)
-    .fetch_all(connection)
-    .await?;
+    let rows = list_of_person(tx, &PersonRows::User(hash_person(id)), app, limit).await?;
     let found = |report| PersonReport { report, found_by: PersonIdKind::User };
     Ok(rows.into_iter().map(found).collect())
 }
@@ -156,6 +123,27 @@ pub struct SearchedSession {
     pub run: Uuid,
     /// The id by which the session was found.
     pub found_by: PersonIdKind,
+}
+
+/// Lists the reports of a person, the newest first.
+async fn list_of_person(
+    tx: &mut TenantTx,
+    person: &PersonRows,
+    app: Option<&str>,
+    limit: u32,
+) -> Result<Vec<ReportRow>> {
+    read_person_rows(tx, person, COMPARED_ROWS_LIMIT, &|query| {
+        query.push(format!("SELECT {REPORT_COLUMNS} FROM newest r"));
+        push_app(query, app, limit);
+    })
+    .await
+}
+
+fn push_app(query: &mut QueryBuilder<Postgres>, app: Option<&str>, limit: u32) {
+    if let Some(app) = app {
+        query.push(" WHERE r.app = ").push_bind(app.to_owned());
+    }
+    query.push(format!(" ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT {limit}"));
 }
 
 /// A report of a session, with the session's index in the search.
@@ -173,25 +161,12 @@ pub async fn list_session_reports(
     app: Option<&str>,
     limit: u32,
 ) -> Result<Vec<PersonReport>> {
-    let (connection, tenant, _) = tx.parts();
     let runs: Vec<Uuid> = sessions.iter().map(|session| session.run).collect();
-    // The newest crashes and the newest other reports of each session, by the index, and the newest of these.
-    let rows: Vec<SessionReport> = sqlx::query_as(AssertSqlSafe(format!(
-        "SELECT {REPORT_COLUMNS}, r.place
-         FROM (SELECT o.*, n.place
-               FROM unnest($2::uuid[]) WITH ORDINALITY AS n (run, place)
-               CROSS JOIN (VALUES (true), (false)) AS c (is_crash) CROSS JOIN LATERAL
-                    (SELECT * FROM reports WHERE tenant = $1 AND run_id = n.run AND (fatal AND NOT metric_kit) = c.is_crash
-                     ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $5) o) r
-         WHERE $3::text IS NULL OR r.app = $3
-         ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $4"
-    )))
-    .bind(tenant)
-    .bind(&runs)
-    .bind(app)
-    .bind(i64::from(limit))
-    .bind(COMPARED_ROWS_LIMIT / i64::from(SEARCHED_SESSIONS_LIMIT))
-    .fetch_all(connection)
+    let per_run = COMPARED_ROWS_LIMIT / i64::from(SEARCHED_SESSIONS_LIMIT);
+    let rows: Vec<SessionReport> = list_of_runs(tx, &runs, per_run, &|query| {
+        query.push(format!("SELECT {REPORT_COLUMNS}, r.place FROM newest r"));
+        push_app(query, app, limit);
+    })
     .await?;
     let found_by = |place: i64| {
         let session = usize::try_from(place - 1).ok().and_then(|place| sessions.get(place));

@@ -1,6 +1,7 @@
 //! One report with its body.
 
 use crate::column::{ReportIdColumn, U32, U64};
+use crate::history::read_moved_locked;
 use crate::number::{from_row32, to_row32};
 use crate::report_rows::{REPORT_COLUMNS, ReportRow};
 use crate::segments::{BodyLocation, FrameColumns, ReportBody, day_bounds, utc_day};
@@ -176,30 +177,68 @@ pub async fn find_report(
     report_id: ReportId,
     variant: u32,
 ) -> Result<Option<FoundReport>> {
-    // The time first: by it the other statement leaves all other days out.
-    let Some(received_at) = find_arrival(tx, report_id, variant).await? else { return Ok(None) };
+    // Twice, if the row moves in between.
+    for _ in 0..2 {
+        // The time first: by it the other statement leaves all other days out.
+        let Some(arrival) = find_arrival(tx, report_id, variant).await? else { return Ok(None) };
+        let found = read_report(tx, report_id, variant, arrival).await?;
+        if found.is_some() || tx.history().is_none() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a report that arrived at a time, from the database or from ClickHouse.
+async fn read_report(
+    tx: &mut TenantTx,
+    report_id: ReportId,
+    variant: u32,
+    arrival: StoredArrivalTime,
+) -> Result<Option<FoundReport>> {
+    let moved = match arrival.history_version {
+        Some(_) => Some(read_moved_locked(tx, &[(report_id.uuid(), to_row32(variant))]).await?),
+        None => None,
+    };
+    let table = if moved.is_some() {
+        "(SELECT d.* FROM unslide_moved_reports($5::text::jsonb) d
+          WHERE EXISTS (SELECT FROM report_keys k WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3
+                          AND k.history_version = $6 AND k.deleted_at IS NULL))"
+    } else {
+        "reports"
+    };
     let (connection, tenant, _) = tx.parts();
     // The columns of a list, as the list reads them: not known to the macros.
-    let row: Option<Row> = sqlx::query_as(AssertSqlSafe(format!(
+    let query = sqlx::query_as(AssertSqlSafe(format!(
         "SELECT {REPORT_COLUMNS}, coalesce(b.size, f.size, 0) AS size, b.report_id IS NOT NULL AS inline, f.segment, f.at_offset,
                 f.length, f.body_key, r.kept_bodies,
                 (SELECT count(*)::integer FROM report_keys o
                  WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS variants,
                 coalesce((SELECT t.analysis_switches FROM tenants t WHERE t.slug = $1), '{{}}') AS analysis_switches
-         FROM reports r
+         FROM {table} r
          LEFT JOIN report_bodies b ON b.tenant = $1 AND b.received_at = $4 AND b.report_id = $2 AND b.variant = $3
          LEFT JOIN report_frames f ON f.tenant = $1 AND f.received_at = $4 AND f.report_id = $2 AND f.variant = $3
          WHERE r.tenant = $1 AND r.received_at = $4 AND r.report_id = $2 AND r.variant = $3
            AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL OR r.body_kept IS FALSE)"
-    )))
-    .persistent(false)
-    .bind(tenant)
-    .bind(report_id.uuid())
-    .bind(to_row32(variant))
-    .bind(received_at)
-    .fetch_optional(connection)
-    .await?;
+    )));
+    let mut query = query
+        .persistent(false)
+        .bind(tenant)
+        .bind(report_id.uuid())
+        .bind(to_row32(variant))
+        .bind(arrival.received_at);
+    if let Some(document) = moved {
+        query = query.bind(document).bind(arrival.history_version);
+    }
+    let row: Option<Row> = query.fetch_optional(connection).await?;
     row.map(|row| row.stored.into_report(row.listed)).transpose()
+}
+
+/// When a report arrived, and the version of its row in ClickHouse if it is there.
+#[derive(Clone, Copy)]
+struct StoredArrivalTime {
+    received_at: OffsetDateTime,
+    history_version: Option<i32>,
 }
 
 /// Returns when a report arrived. `None` if there is no such report, or it was deleted.
@@ -207,15 +246,17 @@ async fn find_arrival(
     tx: &mut TenantTx,
     report_id: ReportId,
     variant: u32,
-) -> Result<Option<OffsetDateTime>> {
+) -> Result<Option<StoredArrivalTime>> {
     let (connection, tenant, _) = tx.parts();
-    let received_at = sqlx::query_scalar!(
-        "SELECT received_at FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3 AND deleted_at IS NULL",
+    let arrival = sqlx::query_as!(
+        StoredArrivalTime,
+        "SELECT received_at, history_version FROM report_keys
+         WHERE tenant = $1 AND report_id = $2 AND variant = $3 AND deleted_at IS NULL",
         tenant,
         report_id.uuid(),
         to_row32(variant)
     );
-    Ok(received_at.fetch_optional(connection).await?)
+    Ok(arrival.fetch_optional(connection).await?)
 }
 
 /// Returns the report with a body that is most like one of which the body was dropped: the one that was most like it then, or else

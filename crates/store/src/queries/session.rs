@@ -2,8 +2,10 @@
 
 use crate::column::{U32, json_column};
 use crate::number::to_row32;
+use crate::report_rows::list_of_runs;
 use crate::{Result, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
+use sqlx::FromRow;
 use std::borrow::Cow;
 use time::OffsetDateTime;
 use unslide_model::ended::{Confidence, EndEvidence, EndRule, EndedRun, EvidenceKind};
@@ -138,9 +140,11 @@ pub struct ShownSessionEvent {
 }
 
 /// A report, as the statement reads it.
+#[derive(FromRow)]
 struct ReportEvent {
     at: OffsetDateTime,
     id: String,
+    #[sqlx(try_from = "U32")]
     variant: u32,
     version: String,
     kind: String,
@@ -189,32 +193,22 @@ pub async fn list_timeline(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<
 async fn report_events(tx: &mut TenantTx, page: TimelinePage<'_>) -> Result<Vec<TimelineEvent>> {
     let TimelinePage { app, session, after, limit } = page;
     let Ok(run) = Uuid::parse_str(session) else { return Ok(Vec::new()) };
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        ReportEvent,
-        r#"SELECT at AS "at!", id AS "id!", variant AS "variant!: U32", version AS "version!", type AS "kind!", title
-           FROM (SELECT coalesce(o.device_time, o.received_at) AS at, o.report_id::text AS id, o.variant, o.version, o.type,
-                        o.title
-                 -- The order of the index: crashes and other reports.
-                 FROM (VALUES (true), (false)) AS c (is_crash) CROSS JOIN LATERAL
-                      (SELECT * FROM reports
-                       WHERE tenant = $1 AND run_id = $3 AND (fatal AND NOT metric_kit) = c.is_crash AND app = $2
-                       ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $4) o
-                 ORDER BY o.received_at DESC, o.report_id DESC, o.variant DESC LIMIT $4) r
-           WHERE $5::timestamptz IS NULL OR (at, $6::text, id, variant) > ($5, $7::text, $8::text, $9::integer)
-           ORDER BY at, id, variant LIMIT $10"#,
-        tenant,
-        app,
-        run,
-        MOST_OF_KIND,
-        after.map(|(at, ..)| at),
-        REPORT_KIND,
-        after.map(|(_, kind, ..)| kind),
-        after.map(|(_, _, id, _)| id),
-        after.map(|(.., variant)| to_row32(variant)),
-        i64::from(limit)
-    )
-    .fetch_all(connection)
+    let rows: Vec<ReportEvent> = list_of_runs(tx, &[run], MOST_OF_KIND, &|query| {
+        query.push(
+            "SELECT e.* FROM (SELECT coalesce(o.device_time, o.received_at) AS at, o.report_id::text AS id, o.variant, o.version,
+                                     o.type AS kind, o.title
+                              FROM (SELECT * FROM newest o WHERE o.app = ",
+        );
+        query.push_bind(app.to_owned()).push(format!(
+            " ORDER BY o.received_at DESC, o.report_id DESC, o.variant DESC LIMIT {MOST_OF_KIND}) o) e"
+        ));
+        if let Some((at, kind, id, variant)) = after {
+            query.push(format!(" WHERE (e.at, '{REPORT_KIND}', e.id, e.variant) > (")).push_bind(at);
+            query.push(", ").push_bind(kind.to_owned()).push(", ").push_bind(id.to_owned());
+            query.push(", ").push_bind(to_row32(variant)).push(")");
+        }
+        query.push(format!(" ORDER BY e.at, e.id, e.variant LIMIT {limit}"));
+    })
     .await?;
     Ok(rows.into_iter().map(TimelineEvent::from).collect())
 }

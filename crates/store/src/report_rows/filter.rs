@@ -3,6 +3,7 @@
 use crate::GroupId;
 use sqlx::{Postgres, QueryBuilder};
 use time::OffsetDateTime;
+use unslide_history::HistoryFilter;
 use unslide_model::{DebugId, ReportId};
 
 /// Conditions on reports. A field that is `None` does not matter.
@@ -46,6 +47,31 @@ pub struct ReportFilter {
 }
 
 impl ReportFilter {
+    /// Returns the conditions that ClickHouse decides. Every report that matches in PostgreSQL matches them.
+    pub(super) fn to_history_filter(&self) -> HistoryFilter {
+        let ReportFilter {
+            app, version, build, from, to, kind, status, fatal, counted, symbols_missing, ..
+        } = self.clone();
+        let ReportFilter { model, os_version, same_crash_as, key, .. } = self.clone();
+        HistoryFilter {
+            app,
+            version,
+            build,
+            kind,
+            status,
+            model,
+            os_version,
+            fatal,
+            symbols_missing,
+            counted,
+            same_crash_as,
+            key,
+            from,
+            to,
+            ..HistoryFilter::default()
+        }
+    }
+
     /// Returns true if an index finds the reports that match, or nearly.
     pub(super) fn is_indexed(&self) -> bool {
         self.split().1 == ReportFilter::default()

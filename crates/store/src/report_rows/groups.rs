@@ -1,9 +1,10 @@
 //! A group with those that are merged into it, and the days on which their reports arrived.
 
-use super::windows::{CountedDay, Window};
+use super::windows::{CountedDay, DayWindow};
 use crate::segments::utc_day;
 use crate::{GroupId, Result, TenantTx};
 use time::OffsetDateTime;
+use unslide_history::HistoryFilter;
 
 /// The groups, merged or not, that have the reports of a list.
 #[derive(Clone, Debug, Default)]
@@ -39,16 +40,24 @@ impl GroupRows {
         Ok(GroupRows { ids: row.ids, days: Some(days.collect()) })
     }
 
+    /// Returns the condition that ClickHouse decides.
+    pub(super) fn to_history_filter(&self) -> HistoryFilter {
+        HistoryFilter {
+            groups: Some(self.ids.iter().map(|id| id.uuid()).collect()),
+            ..HistoryFilter::default()
+        }
+    }
+
     /// Makes the window of the newest reports before a time.
     pub(super) fn make_window(
         &self,
         to: Option<OffsetDateTime>,
         from: Option<OffsetDateTime>,
         limit: i64,
-    ) -> Window {
-        let Some(days) = &self.days else { return Window::everything() };
+    ) -> DayWindow {
+        let Some(days) = &self.days else { return DayWindow::everything() };
         let last = to.map(utc_day);
         let first = days.iter().position(|one| last.is_none_or(|last| one.day <= last));
-        Window::of_days(&days[first.unwrap_or(days.len())..], from, limit)
+        DayWindow::of_days(&days[first.unwrap_or(days.len())..], from, limit)
     }
 }

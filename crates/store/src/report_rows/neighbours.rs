@@ -2,13 +2,18 @@
 
 use super::groups::GroupRows;
 use super::row::ReportRow;
-use super::windows::Window;
-use crate::number::to_row32;
+use super::windows::DayWindow;
+use crate::history::{HistoryReport, HistorySearch, find_moved};
+use crate::number::{from_row32, to_row32};
 use crate::segments::utc_day;
 use crate::{Result, TenantTx, Uuid};
 use sqlx::{Postgres, QueryBuilder};
-use time::Date;
+use time::{Date, OffsetDateTime};
+use unslide_history::{HistoryOrder, HistoryPlace};
 use unslide_model::ReportId;
+
+/// The place of a report in its list.
+type Place = (OffsetDateTime, ReportId, u32);
 
 /// The direction in which a neighbour is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,11 +50,39 @@ async fn find_neighbour(
     }
     // The day of the report, and the next one with reports. That of a count may have none any more.
     let near = [day].into_iter().chain(beyond.first().copied()).collect();
-    let found = read_neighbour(tx, groups, report, side, Window::of_dates(near)).await?;
-    if found.is_some() || beyond.len() < 2 {
-        return Ok(found);
-    }
-    read_neighbour(tx, groups, report, side, Window::of_dates(beyond)).await
+    let found = read_neighbour(tx, groups, report, side, DayWindow::of_dates(near)).await?;
+    let found = match found {
+        None if beyond.len() > 1 => {
+            read_neighbour(tx, groups, report, side, DayWindow::of_dates(beyond)).await?
+        }
+        found => found,
+    };
+    let moved = match find_moved_neighbour(tx, groups, report, side).await {
+        Err(error) if error.is_history() => None,
+        moved => moved?,
+    };
+    let both = found.into_iter().chain(moved);
+    let nearest = if side == Side::Newer { both.min() } else { both.max() };
+    Ok(nearest.map(|(_, id, variant)| (id, variant)))
+}
+
+/// Finds the neighbour among the reports that are in ClickHouse. Without a history no statement is sent.
+async fn find_moved_neighbour(
+    tx: &mut TenantTx,
+    groups: &GroupRows,
+    report: &ReportRow,
+    side: Side,
+) -> Result<Option<Place>> {
+    let ReportRow { received_at, report_id, variant, .. } = *report;
+    let (order, filter) = match side {
+        Side::Newer => (HistoryOrder::OldestFirst, groups.to_history_filter()),
+        Side::Older => (HistoryOrder::NewestFirst, groups.to_history_filter()),
+    };
+    let search =
+        HistorySearch { filter, order, after: Some(HistoryPlace { received_at, report_id, variant }) };
+    let is_of_group = |found: &HistoryReport| found.group_id.is_some_and(|id| groups.ids.contains(&id));
+    let found = find_moved(tx, search, 1, is_of_group).await?;
+    Ok(found.first().map(HistoryReport::position))
 }
 
 async fn read_neighbour(
@@ -57,8 +90,8 @@ async fn read_neighbour(
     groups: &GroupRows,
     report: &ReportRow,
     side: Side,
-    window: Window,
-) -> Result<Option<(ReportId, u32)>> {
+    window: DayWindow,
+) -> Result<Option<Place>> {
     let (beyond, order) = match side {
         Side::Newer => (">", "ASC"),
         Side::Older => ("<", "DESC"),
@@ -66,7 +99,8 @@ async fn read_neighbour(
     let (connection, tenant, _) = tx.parts();
     // The nearest of each group, by the index, and the nearest of these.
     let by = format!("received_at {order}, report_id {order}, variant {order} LIMIT 1");
-    let mut query = QueryBuilder::<Postgres>::new("SELECT n.report_id, n.variant FROM unnest(");
+    let mut query =
+        QueryBuilder::<Postgres>::new("SELECT n.received_at, n.report_id, n.variant FROM unnest(");
     query.push_bind(groups.ids.clone()).push(
         ") AS g (id) CROSS JOIN LATERAL (SELECT received_at, report_id, variant FROM reports r WHERE group_id = g.id AND tenant = ",
     );
@@ -76,7 +110,7 @@ async fn read_neighbour(
     query.push_bind(report.received_at).push(", ").push_bind(report.report_id.uuid());
     query.push(", ").push_bind(to_row32(report.variant));
     query.push(format!(") ORDER BY {by}) n ORDER BY {by}"));
-    let found: Option<(Uuid, i32)> =
+    let found: Option<(OffsetDateTime, Uuid, i32)> =
         query.build_query_as().persistent(false).fetch_optional(connection).await?;
-    Ok(found.map(|(id, variant)| (ReportId(id.into_bytes()), u32::try_from(variant).unwrap_or_default())))
+    Ok(found.map(|(at, id, variant)| (at, ReportId::from_uuid(id), from_row32(variant))))
 }

@@ -1,12 +1,13 @@
 //! A report as lists show it, and a page of them.
 
-use crate::GroupId;
 use crate::column::{Nullable, ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
 use crate::reports::FrameTotals;
+use crate::{GroupId, Result};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
+use unslide_history::HistoryError;
 use unslide_model::ReportId;
 use utoipa::ToSchema;
 
@@ -115,6 +116,9 @@ pub struct ReportPage {
     /// Set if the page ended before it was full, because comparing the reports took long: all that arrived at this time or
     /// later were compared. The next page goes on from there.
     pub searched_to: Option<OffsetDateTime>,
+    /// Set if rows of older reports are in ClickHouse and it does not answer: the list ends with reports that arrived after this
+    /// time.
+    pub history_unavailable: Option<OffsetDateTime>,
 }
 
 impl ReportPage {
@@ -125,7 +129,33 @@ impl ReportPage {
         let last = reports.last().filter(|_| more);
         let next =
             last.map(|last| ReportCursor::after_report(last.received_at, last.report_id, last.variant));
-        ReportPage { reports, next, searched_to: None }
+        ReportPage { reports, next, searched_to: None, history_unavailable: None }
+    }
+
+    /// Returns the page if all its reports were there, for work that must not take a part for the whole.
+    ///
+    /// # Errors
+    /// ClickHouse does not answer.
+    pub(crate) fn require_history(self) -> Result<ReportPage> {
+        match self.history_unavailable {
+            None => Ok(self),
+            Some(at) => {
+                Err(HistoryError::Away(format!("reports that arrived at {at} or before are there")).into())
+            }
+        }
+    }
+
+    /// Makes a page that ends where PostgreSQL has all reports: those that arrived after a time.
+    pub(super) fn without_history(
+        mut reports: Vec<ReportRow>,
+        limit: usize,
+        at: OffsetDateTime,
+    ) -> ReportPage {
+        reports.retain(|report| report.received_at > at);
+        let page = ReportPage::from_rows(reports, limit);
+        // A next page begins with reports that PostgreSQL has.
+        let history_unavailable = page.next.is_none().then_some(at);
+        ReportPage { history_unavailable, ..page }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Samples: statements over the newest reports of something, for features that count what these say.
 
 use super::groups::GroupRows;
-use super::sources::{DaysOf, Source, read_sources};
-use super::windows::{SAMPLE_DAYS, Window};
+use super::moved::MovedReports;
+use super::sources::{DaysOf, PushSelect, RowSource, read_sources};
+use super::windows::{DayWindow, SAMPLE_DAYS};
 use crate::events::ReportPlace;
 use crate::number::to_row32;
 use crate::segments::utc_day;
@@ -45,7 +46,7 @@ pub enum SampleScope<'s> {
 /// The newest reports of something, as a table of a statement. Beside its columns the table has `received_at`, `report_id` and
 /// `variant`, and it is in the order of a list.
 #[derive(Clone, Debug)]
-pub struct Sample<'s> {
+pub struct ReportSample<'s> {
     /// The table's name.
     pub name: &'static str,
     /// Expressions over the report `r`, with their names.
@@ -60,28 +61,28 @@ pub struct Sample<'s> {
     pub limit: i64,
 }
 
-impl<'s> Sample<'s> {
+impl<'s> ReportSample<'s> {
     /// Makes the sample `newest` of all reports of a scope.
     #[must_use]
-    pub fn new(scope: SampleScope<'s>, columns: &'static str, limit: i64) -> Sample<'s> {
-        Sample { name: "newest", columns, scope, condition: "", from: None, limit }
+    pub fn new(scope: SampleScope<'s>, columns: &'static str, limit: i64) -> ReportSample<'s> {
+        ReportSample { name: "newest", columns, scope, condition: "", from: None, limit }
     }
 
-    fn make_window(&self, now: OffsetDateTime) -> Window {
+    fn make_window(&self, now: OffsetDateTime) -> DayWindow {
         match self.scope {
             SampleScope::Tenant
             | SampleScope::App(_)
             | SampleScope::Version { .. }
-            | SampleScope::Group(_) => Window::before(now, self.from, SAMPLE_DAYS),
+            | SampleScope::Group(_) => DayWindow::before(now, self.from, SAMPLE_DAYS),
             SampleScope::Places(places) => {
                 let days = places.iter().map(|place| utc_day(place.received_at)).collect();
-                Window::of_dates(days)
+                DayWindow::of_dates(days)
             }
-            SampleScope::EachVersion { .. } => Window::everything(),
+            SampleScope::EachVersion { .. } => DayWindow::everything(),
         }
     }
 
-    fn into_source(self, tenant: &str, now: OffsetDateTime) -> Source<'s> {
+    fn into_source(self, tenant: &str, now: OffsetDateTime) -> RowSource<'s> {
         let days_of = match self.scope {
             SampleScope::App(app) => DaysOf::App(app),
             SampleScope::Version { app, version } => DaysOf::Version { app, version },
@@ -90,26 +91,30 @@ impl<'s> Sample<'s> {
         };
         let (window, tenant) = (self.make_window(now), tenant.to_owned());
         let (name, limit) = (self.name, self.limit);
-        let push_rows = Box::new(move |query: &mut QueryBuilder<Postgres>, window: &Window| {
-            self.push_rows(query, &tenant, window);
-        });
-        Source { name, limit, window, days_of, push_rows }
+        let push_rows =
+            Box::new(move |query: &mut QueryBuilder<Postgres>, window: &DayWindow, table: &str| {
+                self.push_rows(query, &tenant, window, table);
+            });
+        // Samples of an app have as many rows as PostgreSQL has of it.
+        RowSource { days_of, ..RowSource::new(name, limit, window, push_rows) }
     }
 
-    fn push_rows(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+    fn push_rows(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &DayWindow, table: &str) {
         match self.scope {
-            SampleScope::Tenant => self.push_newest(query, tenant, window, |_| {}),
-            SampleScope::App(app) => self.push_newest(query, tenant, window, |query| {
+            SampleScope::Tenant => self.push_newest(query, tenant, window, table, |_| {}),
+            SampleScope::App(app) => self.push_newest(query, tenant, window, table, |query| {
                 query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
             }),
-            SampleScope::Version { app, version } => self.push_newest(query, tenant, window, |query| {
-                query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
-                query.push(" AND r.version = ").push_bind(version.replace('\0', ""));
-            }),
+            SampleScope::Version { app, version } => {
+                self.push_newest(query, tenant, window, table, |query| {
+                    query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
+                    query.push(" AND r.version = ").push_bind(version.replace('\0', ""));
+                });
+            }
             SampleScope::EachVersion { app, versions } => {
                 query.push("SELECT v.place, n.* FROM unnest(").push_bind(versions.to_vec());
                 query.push(") WITH ORDINALITY AS v (version, place) CROSS JOIN LATERAL (");
-                self.push_newest(query, tenant, window, |query| {
+                self.push_newest(query, tenant, window, table, |query| {
                     query.push(" AND r.version = v.version AND r.app = ").push_bind(app.replace('\0', ""));
                 });
                 query.push(") n");
@@ -118,7 +123,7 @@ impl<'s> Sample<'s> {
                 query.push("SELECT n.* FROM (SELECT ").push_bind(group);
                 query.push(" AS id UNION ALL SELECT m.id FROM groups m WHERE m.tenant = ");
                 query.push_bind(tenant.to_owned()).push(" AND m.merged_into = ").push_bind(group);
-                self.push_of_each_group(query, tenant, window);
+                self.push_of_each_group(query, tenant, window, table);
             }
             SampleScope::Places(places) => {
                 query.push("SELECT n.* FROM unnest(");
@@ -126,7 +131,7 @@ impl<'s> Sample<'s> {
                 query.push_bind(places.iter().map(|place| place.id.uuid()).collect::<Vec<Uuid>>()).push(", ");
                 query.push_bind(places.iter().map(|place| to_row32(place.variant)).collect::<Vec<_>>());
                 query.push(") AS p (received_at, report_id, variant) CROSS JOIN LATERAL (");
-                self.push_select(query, tenant, window);
+                self.push_select(query, tenant, window, table);
                 // The LIMIT of one keeps each report to one look-up.
                 query.push(
                     " AND r.received_at = p.received_at AND r.report_id = p.report_id AND r.variant = p.variant LIMIT 1) n",
@@ -135,9 +140,9 @@ impl<'s> Sample<'s> {
         }
     }
 
-    fn push_select(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+    fn push_select(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &DayWindow, table: &str) {
         query.push(format!(
-            "SELECT {}, r.received_at, r.report_id, r.variant FROM reports r WHERE r.tenant = ",
+            "SELECT {}, r.received_at, r.report_id, r.variant FROM {table} r WHERE r.tenant = ",
             self.columns
         ));
         query.push_bind(tenant.to_owned());
@@ -155,10 +160,11 @@ impl<'s> Sample<'s> {
         &self,
         query: &mut QueryBuilder<Postgres>,
         tenant: &str,
-        window: &Window,
+        window: &DayWindow,
+        table: &str,
         push_condition: impl Fn(&mut QueryBuilder<Postgres>),
     ) {
-        self.push_select(query, tenant, window);
+        self.push_select(query, tenant, window, table);
         push_condition(query);
         query.push(format!(
             " ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT {}",
@@ -167,32 +173,35 @@ impl<'s> Sample<'s> {
     }
 
     /// Adds the newest of each group, by the index, and the newest of these: behind a list of groups with their ids.
-    fn push_of_each_group(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &Window) {
+    fn push_of_each_group(
+        &self,
+        query: &mut QueryBuilder<Postgres>,
+        tenant: &str,
+        window: &DayWindow,
+        table: &str,
+    ) {
         query.push(") g CROSS JOIN LATERAL (");
-        self.push_newest(query, tenant, window, |query| {
+        self.push_newest(query, tenant, window, table, |query| {
             query.push(" AND r.group_id = g.id");
         });
         query.push(format!(") n ORDER BY n.{} LIMIT {}", NEWEST_FIRST.replace(", ", ", n."), self.limit));
     }
 }
 
-/// Adds the rest of a statement over samples.
-pub type PushSelect<'s> = &'s (dyn Fn(&mut QueryBuilder<Postgres>) + Send + Sync);
-
 /// Reads what a statement says of the newest reports of something: `push_select` adds it, in which each sample is a table. The
 /// statement may run again over more days, with the same values.
 pub async fn read_samples<'s, T>(
     tx: &mut TenantTx,
-    samples: impl IntoIterator<Item = Sample<'s>>,
+    samples: impl IntoIterator<Item = ReportSample<'s>>,
     push_select: PushSelect<'_>,
 ) -> Result<Vec<T>>
 where
     T: for<'r> FromRow<'r, PgRow>,
 {
     let (_, tenant, now) = tx.parts();
-    let mut sources: Vec<Source<'s>> =
+    let mut sources: Vec<RowSource<'s>> =
         samples.into_iter().map(|sample| sample.into_source(tenant, now)).collect();
-    read_sources(tx, &mut sources, push_select).await
+    Ok(read_sources(tx, &mut sources, push_select).await?.rows)
 }
 
 /// Reads what a statement says of the newest reports of groups that were found before.
@@ -206,12 +215,13 @@ pub(crate) async fn read_group_sample<T>(
 where
     T: for<'r> FromRow<'r, PgRow>,
 {
-    let sample = Sample::new(SampleScope::Tenant, columns, limit);
+    let sample = ReportSample::new(SampleScope::Tenant, columns, limit);
     let (window, tenant) = (groups.make_window(None, None, limit), tx.parts().1.to_owned());
-    let push_rows = Box::new(|query: &mut QueryBuilder<Postgres>, window: &Window| {
+    let push_rows = Box::new(|query: &mut QueryBuilder<Postgres>, window: &DayWindow, table: &str| {
         query.push("SELECT n.* FROM (SELECT unnest(").push_bind(groups.ids.clone()).push(") AS id");
-        sample.push_of_each_group(query, &tenant, window);
+        sample.push_of_each_group(query, &tenant, window, table);
     });
-    let source = Source { name: "newest", limit, window, days_of: DaysOf::Tenant, push_rows };
-    read_sources(tx, &mut [source], push_select).await
+    let moved = vec![MovedReports::for_filter(groups.to_history_filter(), None)];
+    let source = RowSource { moved, ..RowSource::new("newest", limit, window, push_rows) };
+    Ok(read_sources(tx, &mut [source], push_select).await?.rows)
 }

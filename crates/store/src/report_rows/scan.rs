@@ -4,9 +4,9 @@
 //! the other conditions. So it reads about as many rows in a tenant with few reports as in one with many.
 
 use super::filter::{ReportFilter, push_filter};
-use super::list::{GROUPS_BY_INDEX_LIMIT, Matching, push_page, read_newest};
+use super::matching::{GROUPS_BY_INDEX_LIMIT, Matching, push_page, read_newest};
 use super::row::ReportPage;
-use super::windows::Window;
+use super::windows::DayWindow;
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::{GroupId, Result, TenantTx};
@@ -52,14 +52,23 @@ pub(super) async fn scan_reports(
         let end = find_step_end(tx, &decided, after.as_ref(), rows).await?;
         let step = ReportFilter { from: end.or(filter.from), ..filter.clone() };
         let missing = limit + 1 - found.len();
-        let window = step.from.map_or_else(Window::everything, Window::since);
-        found.extend(read_newest(tx, &matching.with_filter(&step), after.as_ref(), missing, window).await?);
+        let window = step.from.map_or_else(DayWindow::everything, DayWindow::since);
+        let read = read_newest(tx, &matching.with_filter(&step), after.as_ref(), missing, window).await?;
+        found.extend(read.rows);
+        if let Some(at) = read.history_unavailable {
+            return Ok(ReportPage::without_history(found, limit, at));
+        }
         let Some(end) = end.filter(|_| found.len() <= limit) else {
             return Ok(ReportPage::from_rows(found, limit));
         };
         let reached = ReportCursor::before_time(end);
         if begin.elapsed() >= budget.timeout {
-            return Ok(ReportPage { reports: found, next: Some(reached), searched_to: Some(end) });
+            return Ok(ReportPage {
+                reports: found,
+                next: Some(reached),
+                searched_to: Some(end),
+                history_unavailable: None,
+            });
         }
         if step_begin.elapsed() < STEP_TIME {
             rows = (rows * 2).min(MAX_STEP_ROWS);
@@ -80,7 +89,7 @@ async fn find_step_end(
         Some(groups) => build_end_by_group(tx, decided.filter, groups, after, rows),
         None => {
             let mut query = QueryBuilder::<Postgres>::new("SELECT r.received_at");
-            let key = decided.push(&mut query, &Window::everything());
+            let key = decided.push(&mut query, &DayWindow::everything(), "reports");
             push_page(&mut query, key, after, 1);
             query.push(" OFFSET ").push_bind(to_row(rows as u64));
             query

@@ -1,8 +1,9 @@
 //! The number of reports in a list.
 
 use super::filter::{ReportFilter, push_filter};
-use super::list::Matching;
-use super::windows::Window;
+use super::matching::Matching;
+use super::windows::DayWindow;
+use crate::history::read_moved_rows;
 use crate::number::to_row;
 use crate::{Result, TenantTx};
 use sqlx::{FromRow, Postgres, QueryBuilder};
@@ -43,13 +44,18 @@ pub async fn read_total(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Opti
     let context = if compared.key.is_some() { ", r.context" } else { "" };
     let mut query = QueryBuilder::<Postgres>::new(format!("WITH found AS (SELECT {TOTAL_COLUMNS}{context}"));
     let limit = to_row(TOTAL_ROWS_LIMIT + 1);
-    matching.with_filter(&indexed).push_newest(&mut query, None, limit, &Window::everything());
+    matching.with_filter(&indexed).push_newest(&mut query, None, limit, &DayWindow::everything(), "reports");
     query.push(
         ") SELECT (SELECT count(*) FROM found) AS compared, count(*) AS rows, \
          coalesce(sum(r.weight), 0)::bigint AS reports FROM found r WHERE true",
     );
     push_filter(&mut query, "r", &compared);
     let row: TotalRow = query.build_query_as().fetch_one(tx.parts().0).await?;
-    let is_complete = row.compared <= to_row(TOTAL_ROWS_LIMIT);
+    let mut is_complete = row.compared <= to_row(TOTAL_ROWS_LIMIT);
+    // Reports in ClickHouse are not counted.
+    if is_complete && tx.history().is_some() {
+        let moved = read_moved_rows(tx).await?;
+        is_complete = moved.is_none_or(|moved| filter.from.is_some_and(|from| from > moved.newest_at));
+    }
     Ok(Some(ReportTotal { rows: row.rows, reports: row.reports, is_complete }))
 }

@@ -40,7 +40,7 @@ pub(super) struct OlderDays {
 
 /// The days that a statement reads, and those that it reads next if it finds too few reports.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct DayWindow {
     /// `None`: all days.
     ranges: Option<Vec<Range>>,
     /// The ranges of the first statement.
@@ -61,37 +61,37 @@ enum Wider {
     Everything,
 }
 
-impl Window {
+impl DayWindow {
     /// Reads all days.
-    pub(super) fn everything() -> Window {
-        Window { ranges: None, base: Vec::new(), first_day: None, wider: Wider::Nothing }
+    pub(super) fn everything() -> DayWindow {
+        DayWindow { ranges: None, base: Vec::new(), first_day: None, wider: Wider::Nothing }
     }
 
     /// Reads the newest of these days, which have all reports that are wanted, the newest first.
-    pub(super) fn of_days(days: &[CountedDay], from: Option<OffsetDateTime>, limit: i64) -> Window {
+    pub(super) fn of_days(days: &[CountedDay], from: Option<OffsetDateTime>, limit: i64) -> DayWindow {
         let first_day = from.map(utc_day);
         let days: Vec<CountedDay> =
             days.iter().filter(|one| first_day.is_none_or(|first| one.day >= first)).copied().collect();
         let chosen = choose(&days, limit);
         let wider = if chosen.len() < days.len() { Wider::Days(days.clone()) } else { Wider::Nothing };
-        Window { ranges: Some(join_days(chosen)), base: Vec::new(), first_day, wider }
+        DayWindow { ranges: Some(join_days(chosen)), base: Vec::new(), first_day, wider }
     }
 
     /// Reads what arrived at a time or later.
-    pub(super) fn since(from: OffsetDateTime) -> Window {
-        Window { ranges: Some(vec![(from, None)]), ..Window::everything() }
+    pub(super) fn since(from: OffsetDateTime) -> DayWindow {
+        DayWindow { ranges: Some(vec![(from, None)]), ..DayWindow::everything() }
     }
 
     /// Reads these days and no others.
-    pub(super) fn of_dates(mut days: Vec<Date>) -> Window {
+    pub(super) fn of_dates(mut days: Vec<Date>) -> DayWindow {
         days.sort_unstable_by(|a, b| b.cmp(a));
         days.dedup();
         let days: Vec<CountedDay> = days.into_iter().map(|day| CountedDay { day, reports: 0 }).collect();
-        Window::of_days(&days, None, i64::MAX)
+        DayWindow::of_days(&days, None, i64::MAX)
     }
 
     /// Reads the last days up to a time.
-    pub(super) fn before(to: OffsetDateTime, from: Option<OffsetDateTime>, days: i64) -> Window {
+    pub(super) fn before(to: OffsetDateTime, from: Option<OffsetDateTime>, days: i64) -> DayWindow {
         let first_day = from.map(utc_day);
         let day = utc_day(to).saturating_sub(Duration::days(days - 1));
         let base = vec![(day_bounds(day).0, None)];
@@ -99,7 +99,7 @@ impl Window {
             Some(first) if first >= day => Wider::Nothing,
             _ => Wider::Before(day),
         };
-        Window { ranges: Some(base.clone()), base, first_day, wider }
+        DayWindow { ranges: Some(base.clone()), base, first_day, wider }
     }
 
     /// Returns the day before which the statement is to say the days with reports.
@@ -199,13 +199,13 @@ mod tests {
         let counted: Vec<CountedDay> = (0..10)
             .map(|n| CountedDay { day: date!(2026 - 11 - 20) - Duration::days(2 * n), reports: 10 })
             .collect();
-        let mut window = Window::of_days(&counted, None, 60);
+        let mut window = DayWindow::of_days(&counted, None, 60);
         assert_eq!(window.ranges.as_ref().map(Vec::len), Some(6));
         assert!(window.widen(0, 60, OlderDays::default()));
         assert_eq!(window.ranges.as_ref().map(Vec::len), Some(10));
         assert!(!window.widen(0, 60, OlderDays::default()));
         let from = Some(datetime!(2026-11-18 12:00 UTC));
-        assert_eq!(Window::of_days(&counted, from, 60).ranges.map(|ranges| ranges.len()), Some(2));
+        assert_eq!(DayWindow::of_days(&counted, from, 60).ranges.map(|ranges| ranges.len()), Some(2));
     }
 
     #[test]
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn the_days_before_a_window_are_those_that_the_statement_names() {
         let now = datetime!(2026-11-20 8:00 UTC);
-        let mut window = Window::before(now, None, 8);
+        let mut window = DayWindow::before(now, None, 8);
         assert_eq!(window.asks_before(), Some(date!(2026 - 11 - 13)));
         assert!(!window.clone().widen(3, 50, OlderDays::default()));
         let older = OlderDays { days: days(&[(date!(2026 - 10 - 1), 7)]), is_cut: false };
         assert!(window.widen(3, 50, older.clone()) && !window.widen(10, 50, OlderDays::default()));
         assert_eq!(window.ranges.map(|ranges| ranges.len()), Some(2));
         let from = Some(datetime!(2026-10-02 8:00 UTC));
-        assert!(!Window::before(now, from, 8).widen(3, 50, older), "nothing of that day is wanted");
-        assert_eq!(Window::before(now, Some(now), 8).asks_before(), None);
+        assert!(!DayWindow::before(now, from, 8).widen(3, 50, older), "nothing of that day is wanted");
+        assert_eq!(DayWindow::before(now, Some(now), 8).asks_before(), None);
     }
 }

@@ -5,6 +5,7 @@ use super::keys::lock_known;
 use super::rollups::{self, Counted};
 use crate::events::{DeletedReport, ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
+use crate::history;
 use crate::hooks;
 use crate::number::to_row32;
 use crate::reprocess;
@@ -27,6 +28,7 @@ pub async fn delete_report(
     lock_out_merges(tx).await?;
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
+    history::bring_back(tx, &[key]).await?;
     let (connection, tenant, now) = tx.parts();
     let deleted: Option<Deleted> = sqlx::query_as(
         "DELETE FROM reports

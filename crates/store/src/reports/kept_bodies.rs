@@ -3,10 +3,11 @@
 
 use super::{find_arrival_times, lock_known};
 use crate::column::ReportIdColumn;
+use crate::history;
 use crate::number::{from_row32, to_row32};
-use crate::segments::drop_frames;
+use crate::segments::{day_bounds, drop_frames};
 use crate::{Result, TenantTx};
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 use unslide_model::ReportId;
 
 /// A revision of a stored report.
@@ -55,7 +56,8 @@ pub async fn store_choice(tx: &mut TenantTx, choice: &BodyChoice) -> Result<u64>
     let reports = choice.kept.iter().chain(choice.dropped.iter().map(|one| &one.report));
     let reports: Vec<_> = reports.map(|one| (one.report_id.uuid(), to_row32(one.variant))).collect();
     // In the lock order of all writers of reports.
-    lock_known(tx, &reports).await?;
+    let keys = lock_known(tx, &reports).await?;
+    history::bring_back(tx, &keys).await?;
     mark_kept(tx, &choice.kept).await?;
     if choice.dropped.is_empty() {
         return Ok(0);
@@ -167,6 +169,65 @@ async fn drop_bodies(tx: &mut TenantTx, dropped: &[StoredRevision]) -> Result<()
     drop_frames(tx, &times, &ids, &variants).await
 }
 
+/// Drops bodies of the transaction's tenant of reports that arrived before the day `before`, at most `limit` of them. The reports stay in
+/// lists and counts; those whose rows are in ClickHouse come back, and move again. A report that is requested keeps its body until
+/// the answer. Returns the number of bodies.
+pub async fn expire_bodies(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = day_bounds(before);
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT b.report_id AS "report_id!", b.variant AS "variant!" FROM (
+               SELECT received_at, report_id, variant FROM report_frames WHERE tenant = $1 AND received_at < $2
+               UNION ALL
+               SELECT received_at, report_id, variant FROM report_bodies WHERE tenant = $1 AND received_at < $2) b
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = b.report_id AND k.variant = b.variant
+           WHERE k.deleted_at IS NULL AND k.requested_at IS NULL AND NOT k.ask_pending
+           ORDER BY b.received_at LIMIT $3"#,
+        tenant,
+        end,
+        i64::from(limit)
+    );
+    let rows = rows.fetch_all(connection).await?;
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let reports: Vec<_> = rows.into_iter().map(|row| (row.report_id, row.variant)).collect();
+    // In the lock order of all writers of reports.
+    let keys = lock_known(tx, &reports).await?;
+    history::bring_back(tx, &keys).await?;
+    let ids: Vec<_> = keys.iter().map(|key| key.report_id.uuid()).collect();
+    let times: Vec<_> = keys.iter().map(|key| key.received_at).collect();
+    let variants: Vec<_> = keys.iter().map(|key| to_row32(key.variant)).collect();
+    let (connection, tenant, _) = tx.parts();
+    let expired = sqlx::query!(
+        r#"UPDATE reports r SET body_kept = false, kept_bodies = 0, like_report = NULL, like_variant = NULL
+           FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS n (received_at, report_id, variant)
+           WHERE r.tenant = $1 AND r.received_at = ANY ($2) AND r.received_at = n.received_at AND r.report_id = n.report_id
+             AND r.variant = n.variant
+             AND EXISTS (SELECT FROM report_keys k
+                         WHERE k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant AND k.deleted_at IS NULL
+                           AND k.requested_at IS NULL AND NOT k.ask_pending)
+           RETURNING r.received_at, r.report_id AS "report_id: ReportIdColumn", r.variant, r.revision"#,
+        tenant,
+        &times,
+        &ids,
+        &variants
+    )
+    .fetch_all(connection)
+    .await?;
+    let expired: Vec<StoredRevision> = expired
+        .into_iter()
+        .map(|row| StoredRevision {
+            received_at: row.received_at,
+            report_id: row.report_id.into(),
+            variant: from_row32(row.variant),
+            revision: from_row32(row.revision),
+        })
+        .collect();
+    drop_bodies(tx, &expired).await?;
+    Ok(expired.len() as u64)
+}
+
 /// A report without a body, and the one that is like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LikeReport {
@@ -183,22 +244,30 @@ pub async fn list_like_reports(tx: &mut TenantTx, reports: &[(ReportId, u32)]) -
     if reports.is_empty() {
         return Ok(Vec::new());
     }
+    let wanted: Vec<_> = reports.iter().map(|(id, variant)| (id.uuid(), to_row32(*variant))).collect();
+    let moved = history::read_moved(tx, &wanted).await?;
     let ids = to_column(reports, |(id, _)| id.uuid());
     let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT r.report_id AS "report_id!: ReportIdColumn", r.variant AS "variant!", r.revision AS "revision!",
+        r#"WITH moved AS MATERIALIZED (SELECT * FROM unslide_moved_reports($4::text::jsonb))
+           SELECT r.report_id AS "report_id!: ReportIdColumn", r.variant AS "variant!", r.revision AS "revision!",
                   r.like_report AS "like_report!: ReportIdColumn", r.like_variant AS "like_variant!"
-           FROM unnest($2::uuid[], $3::integer[]) AS n (id, variant) CROSS JOIN LATERAL (
-               SELECT o.* FROM report_keys k
-               JOIN reports o ON o.tenant = $1 AND o.received_at = ANY ($4) AND o.received_at = k.received_at
-                             AND o.report_id = k.report_id AND o.variant = k.variant
-               WHERE k.tenant = $1 AND k.report_id = n.id AND k.variant = n.variant AND k.deleted_at IS NULL
-                 AND o.body_kept IS FALSE AND o.like_report IS NOT NULL AND o.like_variant IS NOT NULL
+           FROM unnest($2::uuid[], $3::integer[]) AS n (id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.id AND k.variant = n.variant AND k.deleted_at IS NULL
+           CROSS JOIN LATERAL (
+               SELECT o.* FROM (
+                   (SELECT * FROM reports o WHERE o.tenant = $1 AND o.received_at = ANY ($5) AND o.received_at = k.received_at
+                                              AND o.report_id = k.report_id AND o.variant = k.variant LIMIT 1)
+                   UNION ALL
+                   SELECT * FROM moved m WHERE m.tenant = $1 AND m.received_at = k.received_at AND m.report_id = k.report_id
+                                           AND m.variant = k.variant AND k.history_version IS NOT NULL) o
+               WHERE o.body_kept IS FALSE AND o.like_report IS NOT NULL AND o.like_variant IS NOT NULL
                LIMIT 1) r"#,
         tenant,
         &ids,
         &to_column(reports, |(_, variant)| to_row32(*variant)),
+        moved,
         &times
     )
     .fetch_all(connection)

@@ -2,7 +2,7 @@
 
 use super::ReportOrigin;
 use super::rows::truncate_name;
-use crate::column::{HashColumn, ReportIdColumn, U32};
+use crate::column::{HashColumn, Nullable, ReportIdColumn, U32};
 use crate::number::{from_row32, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::requests::pauses::RETRY_BACKOFFS;
@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
+
+/// A report by its id and variant, in the types of its row.
+pub(crate) type RowKey = (Uuid, i32);
 
 /// A locked row of `report_keys`.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,8 @@ pub(crate) struct KeyRow {
     /// The reprocess that made the outstanding request.
     pub(crate) reprocess: Option<ReprocessId>,
     pub(crate) deleted: bool,
+    /// The version of the row in ClickHouse, if it has moved there.
+    pub(crate) history_version: Option<u32>,
 }
 
 impl KeyRow {
@@ -48,6 +53,7 @@ impl KeyRow {
             asked_at: None,
             reprocess: None,
             deleted: false,
+            history_version: None,
         }
     }
 
@@ -57,7 +63,7 @@ impl KeyRow {
     }
 
     /// Returns the same in the types of the row.
-    pub(crate) fn row_key(&self) -> (Uuid, i32) {
+    pub(crate) fn row_key(&self) -> RowKey {
         (self.report_id.uuid(), to_row32(self.variant))
     }
 }
@@ -70,7 +76,8 @@ macro_rules! lock_keys {
             r#"SELECT k.report_id AS "report_id: ReportIdColumn", k.variant AS "variant: U32",
                       k.content_hash AS "content_hash: HashColumn", k.received_at,
                       k.latest_revision AS "latest_revision: U32", k.requested_revision AS "requested_revision: U32",
-                      k.requested_at, k.asked_at, k.reprocess_id AS "reprocess: ReprocessId", k.deleted_at IS NOT NULL AS "deleted!"
+                      k.requested_at, k.asked_at, k.reprocess_id AS "reprocess: ReprocessId", k.deleted_at IS NOT NULL AS "deleted!",
+                      k.history_version AS "history_version!: Nullable<U32>"
                FROM "# + $rest + " ORDER BY k.report_id, k.variant FOR UPDATE OF k",
             $($argument),+
         )
@@ -273,8 +280,8 @@ async fn next_variants(tx: &mut TenantTx, wanted: &[&NewReportKey<'_>]) -> Resul
 
 /// Locks the existing keys of these reports, each named by its id and variant, in that order. All other
 /// variants of an id stay unlocked.
-pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<Vec<KeyRow>> {
-    let unique: BTreeSet<(Uuid, i32)> = reports.iter().copied().collect();
+pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[RowKey]) -> Result<Vec<KeyRow>> {
+    let unique: BTreeSet<RowKey> = reports.iter().copied().collect();
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = unique.into_iter().unzip();
     if ids.is_empty() {
         return Ok(Vec::new());

@@ -4,6 +4,7 @@
 mod delete;
 mod duplicates;
 mod groups;
+pub mod history;
 pub mod kept_bodies;
 mod keys;
 pub mod pages;
@@ -22,9 +23,10 @@ pub(crate) use delete::drop_rest;
 pub use groups::{deltas, regroup, return_group};
 pub(crate) use groups::{device_hash, normalize_term, stored_sketch};
 pub use keys::find_arrival_times;
-pub(crate) use keys::{KeyRow, lock_known};
+pub(crate) use keys::{KeyRow, RowKey, lock_known};
 pub use person::{PersonReports, list_person_reports};
 pub(crate) use rollups::HOUR_COUNTS_RETENTION;
+pub(crate) use same_crash::LATE_TELLING_LIMIT;
 pub use same_crash::{CrashTeller, count_once};
 pub use store::{StoredBatch, rewrite_reports, store_arrivals, store_batch};
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Reports of one person: found by the users that they name, by their device, or by the run of the app.
 
 use super::{Arrival, Change};
+use crate::history::{self, HistoryReport, HistorySearch};
 use crate::number::{from_row32, to_row32};
 use crate::persons::{ArrivedPerson, PersonHash, PersonKey, PersonKind};
+use crate::reports::RowKey;
 use crate::segments::day_bounds;
 use crate::{Result, TenantTx, Uuid};
 use time::{Date, OffsetDateTime};
+use unslide_history::{HistoryFilter, HistoryOrder};
 use unslide_model::ReportId;
 
 /// The way in which reports of a person are found.
@@ -67,14 +70,17 @@ pub async fn list_person_reports(
     received_before: OffsetDateTime,
     limit: u32,
 ) -> Result<Vec<(ReportId, u32)>> {
+    let most = limit;
     let (connection, tenant, _) = tx.parts();
     let limit = i64::from(limit);
-    let found: Vec<(Uuid, i32)> = match search {
+    let mut found: Vec<RowKey> = match search {
         PersonReports::User(hash) => sqlx::query!(
             "SELECT u.report_id, u.variant FROM report_users u
-             JOIN reports r ON r.tenant = $1 AND r.received_at = u.received_at AND r.report_id = u.report_id
-                           AND r.variant = u.variant
              WHERE u.tenant = $1 AND u.user_hash = $2 AND u.received_at < $3
+               AND (EXISTS (SELECT FROM reports r WHERE r.tenant = $1 AND r.received_at = u.received_at
+                                                    AND r.report_id = u.report_id AND r.variant = u.variant)
+                    OR EXISTS (SELECT FROM report_keys k WHERE k.tenant = $1 AND k.report_id = u.report_id AND k.variant = u.variant
+                                                           AND k.history_version IS NOT NULL))
              ORDER BY u.received_at, u.report_id, u.variant LIMIT $4",
             tenant,
             hash.as_slice(),
@@ -119,5 +125,41 @@ pub async fn list_person_reports(
         .map(|row| (row.report_id, row.variant))
         .collect(),
     };
+    let left = most.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    if left > 0 {
+        found.extend(list_moved_of_person(tx, search, received_before, left).await?);
+    }
     Ok(found.into_iter().map(|(id, variant)| (ReportId::from_uuid(id), from_row32(variant))).collect())
+}
+
+/// Lists those of a person that are in ClickHouse. The users that reports name are in the database.
+async fn list_moved_of_person(
+    tx: &mut TenantTx,
+    search: PersonReports<'_>,
+    received_before: OffsetDateTime,
+    limit: u32,
+) -> Result<Vec<RowKey>> {
+    let filter = match search {
+        PersonReports::User(_) => return Ok(Vec::new()),
+        PersonReports::Installation(hash, day) => {
+            let (begin, end) = day_bounds(day);
+            let device = Some(hash.as_slice().to_vec());
+            let to = Some(end.min(received_before));
+            HistoryFilter { from: Some(begin), to, device, ..HistoryFilter::default() }
+        }
+        PersonReports::Sessions(ids) => {
+            HistoryFilter { to: Some(received_before), runs: Some(ids.to_vec()), ..HistoryFilter::default() }
+        }
+    };
+    let is_theirs = |report: &HistoryReport| {
+        report.received_at < received_before
+            && match search {
+                PersonReports::User(_) => false,
+                PersonReports::Installation(hash, _) => report.device.as_deref() == Some(hash.as_slice()),
+                PersonReports::Sessions(ids) => report.run_id.is_some_and(|run| ids.contains(&run)),
+            }
+    };
+    let search = HistorySearch { filter, order: HistoryOrder::OldestFirst, after: None };
+    let moved = history::find_moved(tx, search, limit, is_theirs).await?;
+    Ok(moved.into_iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect())
 }

@@ -3,6 +3,7 @@
 
 use super::rollups::HOUR_COUNTS_RETENTION;
 use crate::number::to_row32;
+use crate::reports::RowKey;
 use crate::reports::{drop_rest, lock_known};
 use crate::reprocess;
 use crate::segments::day_bounds;
@@ -19,7 +20,7 @@ pub struct RetentionSettings {
     #[serde(rename = "retention", with = "unslide_model::units::days")]
     #[schemars(with = "String")]
     pub keep_days: u32,
-    /// How long the ids of reports are remembered.
+    /// How long the ids of reports are remembered: longer than reports are kept, and longer than any topic holds them.
     #[serde(rename = "remember", with = "unslide_model::units::days")]
     #[schemars(with = "String")]
     pub remember_days: u32,
@@ -87,7 +88,7 @@ pub async fn expire_reports(tx: &mut TenantTx, before: Date, limit: u32) -> Resu
     let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
     let ids: Vec<Uuid> = rows.iter().map(|row| row.report_id).collect();
     let variants: Vec<i32> = rows.iter().map(|row| row.variant).collect();
-    let going: Vec<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    let going: Vec<RowKey> = ids.iter().copied().zip(variants.iter().copied()).collect();
     // In the lock order of all writers of reports.
     let keys = lock_known(tx, &going).await?;
     let (connection, tenant, _) = tx.parts();

@@ -4,7 +4,9 @@ use super::groups::{lock_groups, update_terms};
 use super::keys::{KeyRow, find_arrival_times, lock_known};
 use super::rows::{GroupRow, GroupTexts, truncate_title};
 use crate::groups::lock_out_merges;
+use crate::history;
 use crate::number::{from_row32, to_row32};
+use crate::reports::RowKey;
 use crate::{GroupId, Result, TenantTx, Uuid, json};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,21 +39,29 @@ pub struct RowTexts {
 pub async fn read_row_texts(tx: &mut TenantTx, reports: &[(ReportId, u32)]) -> Result<Vec<RowTexts>> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) =
         reports.iter().map(|(id, variant)| (id.uuid(), to_row32(*variant))).unzip();
+    let wanted: Vec<_> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    let moved = history::read_moved(tx, &wanted).await?;
     let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT r.report_id AS "report_id!", r.variant AS "variant!", r.app AS "app!", r.reason, r.title, r.summary AS "summary!",
+        r#"WITH moved AS MATERIALIZED (SELECT * FROM unslide_moved_reports($4::text::jsonb))
+           SELECT r.report_id AS "report_id!", r.variant AS "variant!", r.app AS "app!", r.reason, r.title, r.summary AS "summary!",
                   r.context AS "context!"
            FROM unnest($2::uuid[], $3::integer[]) AS n (report_id, variant)
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
            CROSS JOIN LATERAL (
-               SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = ANY ($4) AND o.received_at = k.received_at AND o.report_id = k.report_id
-                 AND o.variant = k.variant AND o.body_kept IS FALSE
+               SELECT * FROM (
+                   (SELECT * FROM reports o WHERE o.tenant = $1 AND o.received_at = ANY ($5) AND o.received_at = k.received_at
+                                              AND o.report_id = k.report_id AND o.variant = k.variant LIMIT 1)
+                   UNION ALL
+                   SELECT * FROM moved m WHERE m.tenant = $1 AND m.received_at = k.received_at AND m.report_id = k.report_id
+                                           AND m.variant = k.variant AND k.history_version IS NOT NULL) o
+               WHERE o.body_kept IS FALSE
                LIMIT 1) r"#,
         tenant,
         &ids,
         &variants,
+        moved,
         &times
     )
     .fetch_all(connection)
@@ -78,12 +88,13 @@ pub async fn replace_row_texts(tx: &mut TenantTx, replaced: &[RowTexts]) -> Resu
         return Ok(0);
     }
     lock_out_merges(tx).await?;
-    let mut by_report: BTreeMap<(Uuid, i32), &RowTexts> = BTreeMap::new();
+    let mut by_report: BTreeMap<RowKey, &RowTexts> = BTreeMap::new();
     for texts in replaced {
         by_report.insert((texts.report_id.uuid(), to_row32(texts.variant)), texts);
     }
-    let wanted: Vec<(Uuid, i32)> = by_report.keys().copied().collect();
+    let wanted: Vec<RowKey> = by_report.keys().copied().collect();
     let keys = lock_known(tx, &wanted).await?;
+    history::bring_back(tx, &keys).await?;
     let rows = keys.iter().filter_map(|key| Some(build_row(key, by_report.get(&key.row_key())?)));
     let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let written = write_rows(tx, rows.collect(), &times).await?;

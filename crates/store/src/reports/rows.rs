@@ -2,7 +2,9 @@
 
 use super::{Change, CrashTeller, FrameTotals, ImageUse, ReportDetails};
 use crate::groups;
+use crate::history;
 use crate::number::{to_row, to_row32};
+use crate::reports::RowKey;
 use crate::segments::drop_frames;
 use crate::{GroupId, Result, StoreError, TenantTx, Uuid, json};
 use serde::Serialize;
@@ -135,6 +137,7 @@ pub(super) async fn read_previous<'a>(
     if known.is_empty() {
         return Ok(Vec::new());
     }
+    history::bring_back(tx, &known).await?;
     let times: Vec<OffsetDateTime> = known.iter().map(|key| key.received_at).collect();
     let ids: Vec<Uuid> = known.iter().map(|key| key.report_id.uuid()).collect();
     let variants: Vec<i32> = known.iter().map(|key| to_row32(key.variant)).collect();
@@ -156,7 +159,7 @@ pub(super) async fn read_previous<'a>(
     .bind(&variants)
     .fetch_all(connection)
     .await?;
-    let mut previous: BTreeMap<(Uuid, i32), Previous> = BTreeMap::new();
+    let mut previous: BTreeMap<RowKey, Previous> = BTreeMap::new();
     for row in &rows {
         previous.insert((row.try_get("report_id")?, row.try_get("variant")?), Previous::from_row(row)?);
     }

@@ -6,6 +6,7 @@ use super::rollups::{self, Counted};
 use crate::column::TenantColumn;
 use crate::events::{ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
+use crate::history;
 use crate::hooks;
 use crate::number::{from_row32, to_row32};
 use crate::{GroupId, Result, RunId, Store, TenantTx, Uuid};
@@ -16,6 +17,8 @@ use unslide_model::{ReportId, words};
 const APART_DAYS: i32 = 3;
 /// The days by which MetricKit's report may arrive after the other one. It is looked for so far back once.
 const LATE_DAYS: i32 = 30;
+/// Time after the arrival of a crash for which its row stays in the database, because MetricKit's report of it may arrive.
+pub(crate) const LATE_TELLING_LIMIT: Duration = Duration::days(LATE_DAYS as i64 + 1);
 /// Time after which a report is not looked for so far back any more: a few intervals of the check.
 const FRESH_TIME: Duration = Duration::HOUR;
 /// The maximum number of reports from one that does not count to the one that does.
@@ -100,6 +103,7 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
         return Ok(false);
     }
     let keys = lock_known(tx, &[own, counted].map(|(id, variant)| (id.uuid(), variant))).await?;
+    history::bring_back(tx, &keys).await?;
     let (Some(own), Some(counted)) = (read_counted(tx, own).await?, read_counted(tx, counted).await?) else {
         return Ok(false);
     };
@@ -143,18 +147,27 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
 async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<ReportKey>> {
     let (mut id, mut variant) = (report.0.uuid(), Some(report.1));
     for _ in 0..STEPS_LIMIT {
+        let moved = history::read_moved_of_id(tx, id).await?;
         let times = find_arrival_times(tx, &[id]).await?;
         let (connection, tenant, _) = tx.parts();
         let found = sqlx::query!(
-            r#"SELECT r.variant AS "variant!", r.same_crash_as FROM report_keys k
-               JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at
-                             AND r.report_id = k.report_id AND r.variant = k.variant
+            r#"WITH moved AS MATERIALIZED (SELECT * FROM unslide_moved_reports($4::text::jsonb))
+               SELECT r.variant AS "variant!", r.same_crash_as FROM report_keys k
+               CROSS JOIN LATERAL (
+                   SELECT o.variant, o.fatal, o.same_crash_as FROM reports o
+                   WHERE o.tenant = $1 AND o.received_at = ANY ($5) AND o.received_at = k.received_at AND o.report_id = k.report_id
+                     AND o.variant = k.variant
+                   UNION ALL
+                   SELECT m.variant, m.fatal, m.same_crash_as FROM moved m
+                   WHERE m.tenant = $1 AND m.received_at = k.received_at AND m.report_id = k.report_id AND m.variant = k.variant
+                     AND k.history_version IS NOT NULL) r
                WHERE k.tenant = $1 AND k.report_id = $2 AND CASE WHEN $3::integer IS NULL THEN r.fatal AND r.same_crash_as IS NULL
                                                                  ELSE k.variant = $3 END
                ORDER BY k.variant LIMIT 1"#,
             tenant,
             id,
             variant,
+            moved,
             &times
         )
         .fetch_optional(connection)

@@ -386,5 +386,7 @@ fn build_ask(key: &KeyRow, revision: u32, needs: Vec<NeededSymbols>) -> Ask {
         // A request that this revision answers is over.
         requested_at: key.requested_at.filter(|_| key.requested_revision > revision),
         needs,
+        // Its row was brought back before it was written.
+        is_moved: false,
     }
 }

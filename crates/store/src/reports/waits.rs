@@ -15,6 +15,7 @@ use super::{Arrival, Change, Effects, ImageUse, KeyRow};
 use crate::column::{DebugIdColumn, U64};
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
+use crate::reports::RowKey;
 use crate::slots::{self, HeldSlot};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -205,7 +206,7 @@ async fn write_system(
 }
 
 /// Symbols that reports need, each report by its id and variant.
-pub(crate) type NeedsByReport = BTreeMap<(Uuid, i32), Vec<NeededSymbols>>;
+pub(crate) type NeedsByReport = BTreeMap<RowKey, Vec<NeededSymbols>>;
 
 struct NeedRow {
     report_id: Uuid,
@@ -226,11 +227,7 @@ fn by_report(rows: Vec<NeedRow>) -> NeedsByReport {
 /// Returns the existing symbols of these reports' own images, by the rows alone: for reports that were stored
 /// earlier and are requested again. With `newer` only symbols that the reports have not seen; their keys have
 /// to be locked then.
-pub(crate) async fn own_symbols(
-    tx: &mut TenantTx,
-    reports: &[(Uuid, i32)],
-    newer: bool,
-) -> Result<NeedsByReport> {
+pub(crate) async fn own_symbols(tx: &mut TenantTx, reports: &[RowKey], newer: bool) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
@@ -259,7 +256,7 @@ pub(crate) async fn own_symbols(
 /// Returns symbols of system images that are newer than those that these reports have seen, as far as the
 /// rows say. A row represents all reports of a day, so the result may name symbols that a report has seen
 /// already. An answer then says that nothing got better.
-pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
+pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[RowKey]) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();

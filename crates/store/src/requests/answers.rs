@@ -2,6 +2,7 @@
 
 use crate::number::to_row32;
 use crate::outbox::NeededSymbols;
+use crate::reports::RowKey;
 use crate::reports::{KeyRow, NeedsByReport, lock_known, own_symbols, system_since};
 use crate::requests::reprocess::{self, RequestEnds};
 use crate::requests::{Ask, make_requests, read_needs, retries};
@@ -98,7 +99,7 @@ pub async fn close_requests(
     tx: &mut TenantTx,
     answers: &[RequestAnswer],
 ) -> Result<Vec<Option<RequestOutcome>>> {
-    let rows: Vec<(Uuid, i32)> =
+    let rows: Vec<RowKey> =
         answers.iter().map(|answer| (answer.report.0.uuid(), to_row32(answer.report.1))).collect();
     let keys = lock_known(tx, &rows).await?;
     let keys: BTreeMap<(ReportId, u32), KeyRow> =
@@ -251,7 +252,7 @@ const CLOCK_SKEW_LIMIT: Duration = Duration::minutes(5);
 /// requests. Symbols of system images are found by their time, as their waits are not kept report by report.
 /// Those that came shortly before may be known already; the answer then says that nothing got better.
 async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport) -> Result<NeedsByReport> {
-    let reports: Vec<(Uuid, i32)> = closed.iter().map(|closed| closed.key.row_key()).collect();
+    let reports: Vec<RowKey> = closed.iter().map(|closed| closed.key.row_key()).collect();
     let mut came = own_symbols(tx, &reports, true).await?;
     let since: Vec<(&KeyRow, OffsetDateTime)> = closed
         .iter()
@@ -270,7 +271,7 @@ async fn came_since(tx: &mut TenantTx, closed: &[&Closed], asked: &NeedsByReport
 
 /// Segments of reports' bodies; `None` for a body in the database. Reports that the store does not have are
 /// left out.
-type Segments = BTreeMap<(Uuid, i32), Option<SegmentId>>;
+type Segments = BTreeMap<RowKey, Option<SegmentId>>;
 
 async fn segments_of(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<Segments> {
     if keys.is_empty() {

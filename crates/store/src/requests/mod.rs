@@ -15,8 +15,10 @@ pub use sources::{RequestSource, find_sources};
 pub(crate) use first_failure::FirstFailure;
 
 use crate::column::TenantColumn;
+use crate::history;
 use crate::number::to_row32;
 use crate::outbox::{self, Message, NeededSymbols};
+use crate::reports::RowKey;
 use crate::reports::{KeyRow, NeedsByReport, find_arrival_times, lock_known, newer_of_system, own_symbols};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::BTreeMap;
@@ -36,6 +38,8 @@ pub(crate) struct Ask {
     pub(crate) requested_revision: u32,
     pub(crate) requested_at: Option<OffsetDateTime>,
     pub(crate) needs: Vec<NeededSymbols>,
+    /// The report's row is in ClickHouse.
+    pub(crate) is_moved: bool,
 }
 
 impl Ask {
@@ -47,6 +51,7 @@ impl Ask {
             requested_revision: key.requested_revision,
             requested_at: key.requested_at,
             needs,
+            is_moved: key.history_version.is_some(),
         }
     }
 
@@ -71,6 +76,10 @@ pub(crate) async fn make_requests(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec
     if placed.is_empty() {
         return Ok(numbers);
     }
+    // Until the answer comes, the row stays in the database.
+    let moved = placed.iter().filter(|(ask, _)| ask.is_moved);
+    let moved = moved.map(|(ask, _)| (ask.report_id.uuid(), to_row32(ask.variant)));
+    history::bring_back_reports(tx, moved.collect()).await?;
     let ids: Vec<Uuid> = placed.iter().map(|(ask, _)| ask.report_id.uuid()).collect();
     let variants: Vec<i32> = placed.iter().map(|(ask, _)| to_row32(ask.variant)).collect();
     let revisions: Vec<i32> = placed.iter().map(|(_, number)| to_row32(*number)).collect();
@@ -162,7 +171,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
 async fn resend_for_tenant(
     store: &Store,
     tenant: &TenantId,
-    reports: &[(Uuid, i32)],
+    reports: &[RowKey],
     failures: &mut FirstFailure,
 ) -> Result<usize> {
     let mut tx = store.tenant(tenant).await?;
@@ -196,7 +205,7 @@ fn is_overdue(key: &KeyRow, now: OffsetDateTime) -> bool {
 async fn still_needed(
     tx: &mut TenantTx,
     tenant: &TenantId,
-    reports: &[(Uuid, i32)],
+    reports: &[RowKey],
     failures: &mut FirstFailure,
 ) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
@@ -271,7 +280,7 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
 }
 
 /// Asks what a replay has put off of these reports of one tenant. Returns the number of reports looked at.
-async fn ask_put_off(store: &Store, tenant: &TenantId, reports: &[(Uuid, i32)]) -> Result<u64> {
+async fn ask_put_off(store: &Store, tenant: &TenantId, reports: &[RowKey]) -> Result<u64> {
     let mut tx = store.tenant(tenant).await?;
     let keys = lock_known(&mut tx, reports).await?;
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
@@ -314,8 +323,8 @@ pub(crate) struct DueReport {
 }
 
 /// Reports, by their ids and variants, of each tenant; all in ascending order.
-pub(crate) fn by_tenant(rows: Vec<DueReport>) -> BTreeMap<TenantId, Vec<(Uuid, i32)>> {
-    let mut tenants: BTreeMap<TenantId, Vec<(Uuid, i32)>> = BTreeMap::new();
+pub(crate) fn by_tenant(rows: Vec<DueReport>) -> BTreeMap<TenantId, Vec<RowKey>> {
+    let mut tenants: BTreeMap<TenantId, Vec<RowKey>> = BTreeMap::new();
     for DueReport { tenant, report_id, variant } in rows {
         tenants.entry(tenant).or_default().push((report_id, variant));
     }

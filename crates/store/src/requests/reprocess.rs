@@ -6,6 +6,7 @@ use crate::cursor::ReportCursor;
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row, to_row32};
 use crate::queries::reports::{self, ReportFilter};
+use crate::reports::RowKey;
 use crate::reports::{KeyRow, lock_known, own_symbols};
 use crate::requests::{self, Ask};
 use crate::{ReprocessId, Result, StoreError, TenantTx, Uuid};
@@ -218,6 +219,7 @@ pub async fn request_page(tx: &mut TenantTx, id: ReprocessId, limit: u32) -> Res
     let after = row.last.as_deref().map(str::parse::<ReportCursor>).transpose();
     let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let found = reports::list_reports(tx, &wanted.to_report_filter(), after.as_ref(), limit).await?;
+    let found = found.require_history()?;
     // There is nothing to symbolicate of a report without a body.
     let with_body = found.reports.iter().filter(|report| !report.body_dropped);
     let listed: Vec<_> =
@@ -232,7 +234,7 @@ pub async fn request_page(tx: &mut TenantTx, id: ReprocessId, limit: u32) -> Res
         .collect();
     let placed = requests::make_requests(tx, &asks).await?;
     let of_ours = asks.iter().zip(&placed).filter(|(_, placed)| placed.is_some()).map(|(ask, _)| ask);
-    let ours: Vec<(Uuid, i32)> = of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).collect();
+    let ours: Vec<RowKey> = of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).collect();
     let asked = claim_reports(tx, id, &ours).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -258,7 +260,7 @@ pub async fn request_page(tx: &mut TenantTx, id: ReprocessId, limit: u32) -> Res
 
 /// Records that a reprocess waits for the answers about these reports. Returns their number. An overdue
 /// request that is sent again stays with the other reprocess, which waits for its answer.
-async fn claim_reports(tx: &mut TenantTx, id: ReprocessId, reports: &[(Uuid, i32)]) -> Result<u64> {
+async fn claim_reports(tx: &mut TenantTx, id: ReprocessId, reports: &[RowKey]) -> Result<u64> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let claimed = sqlx::query!(

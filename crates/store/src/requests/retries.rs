@@ -7,6 +7,7 @@ pub use super::pauses::RETRY_BACKOFFS;
 use crate::column::TenantColumn;
 use crate::number::{from_row, to_row32};
 use crate::outbox::NeededSymbols;
+use crate::reports::RowKey;
 use crate::reports::lock_known;
 use crate::requests::{self, Ask, DueReport, FirstFailure, by_tenant};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
@@ -48,7 +49,7 @@ pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
 async fn request_retries(
     store: &Store,
     tenant: &TenantId,
-    reports: &[(Uuid, i32)],
+    reports: &[RowKey],
     failures: &mut FirstFailure,
 ) -> Result<()> {
     let mut tx = store.tenant(tenant).await?;
@@ -80,9 +81,9 @@ async fn request_retries(
 async fn due_of(
     tx: &mut TenantTx,
     tenant: &TenantId,
-    reports: &[(Uuid, i32)],
+    reports: &[RowKey],
     failures: &mut FirstFailure,
-) -> Result<BTreeMap<(Uuid, i32), Due>> {
+) -> Result<BTreeMap<RowKey, Due>> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, slug, now) = tx.parts();
     let rows = sqlx::query!(
@@ -97,7 +98,7 @@ async fn due_of(
     )
     .fetch_all(&mut *connection)
     .await?;
-    let mut due: BTreeMap<(Uuid, i32), Due> = BTreeMap::new();
+    let mut due: BTreeMap<RowKey, Due> = BTreeMap::new();
     for row in rows {
         let needs = requests::read_needs_or_none(failures, tenant, row.report_id, Some(row.retry_needs))?;
         let tries = usize::try_from(row.retries).unwrap_or_default();
@@ -131,7 +132,7 @@ async fn due_of(
 /// no more retries.
 pub(crate) async fn schedule_retries(
     tx: &mut TenantTx,
-    unfetched: &[((Uuid, i32), Vec<NeededSymbols>)],
+    unfetched: &[(RowKey, Vec<NeededSymbols>)],
 ) -> Result<()> {
     if unfetched.is_empty() {
         return Ok(());

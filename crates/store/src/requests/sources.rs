@@ -1,7 +1,9 @@
 //! The content of a request: the stored report, or its position.
 
 use crate::column::HashColumn;
+use crate::history;
 use crate::number::{from_row, from_row32, to_row32};
+use crate::reports::RowKey;
 use crate::reports::{ReportOrigin, find_arrival_times};
 use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, SegmentId, TenantTx, Uuid};
@@ -38,11 +40,14 @@ pub async fn find_sources(
 ) -> Result<BTreeMap<(ReportId, u32), RequestSource>> {
     let ids: Vec<Uuid> = reports.iter().map(|(id, _)| id.uuid()).collect();
     let variants: Vec<i32> = reports.iter().map(|(_, variant)| to_row32(*variant)).collect();
+    let wanted: Vec<RowKey> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    let moved = history::read_moved(tx, &wanted).await?;
     let times = find_arrival_times(tx, &ids).await?;
     let (connection, tenant, _) = tx.parts();
     // One look into the indexes for each, however many reports there are.
     let rows = sqlx::query!(
-        r#"SELECT a.id AS "id!", a.variant AS "variant!", s.revision AS "revision!", s.received_at AS "received_at!",
+        r#"WITH moved AS MATERIALIZED (SELECT * FROM unslide_moved_reports($4::text::jsonb))
+           SELECT a.id AS "id!", a.variant AS "variant!", s.revision AS "revision!", s.received_at AS "received_at!",
                   s.size AS "size!", s.body AS "body?", s.segment AS "segment?: SegmentId", s.at_offset AS "at_offset?",
                   s.length AS "length?", s.body_key AS "body_key?", s.origin_topic AS "origin_topic?", s.origin_partition AS "origin_partition?",
                   s.origin_offset AS "origin_offset?", s.traceparent AS "traceparent?",
@@ -52,11 +57,18 @@ pub async fn find_sources(
                       f.length, f.body_key, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent,
                       r.sender_key, k.content_hash
                FROM report_keys k
-               JOIN reports r ON r.tenant = k.tenant AND r.received_at = ANY ($4) AND r.received_at = k.received_at
-                             AND r.report_id = k.report_id AND r.variant = k.variant
-               LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = ANY ($4) AND b.received_at = k.received_at
+               CROSS JOIN LATERAL (
+                   SELECT o.revision, o.received_at, o.origin_topic, o.origin_partition, o.origin_offset, o.traceparent, o.sender_key
+                   FROM reports o WHERE o.tenant = k.tenant AND o.received_at = ANY ($5) AND o.received_at = k.received_at
+                                    AND o.report_id = k.report_id
+                                    AND o.variant = k.variant
+                   UNION ALL
+                   SELECT m.revision, m.received_at, m.origin_topic, m.origin_partition, m.origin_offset, m.traceparent, m.sender_key
+                   FROM moved m WHERE m.tenant = k.tenant AND m.received_at = k.received_at AND m.report_id = k.report_id
+                                  AND m.variant = k.variant AND k.history_version IS NOT NULL) r
+               LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = ANY ($5) AND b.received_at = k.received_at
                                         AND b.report_id = k.report_id AND b.variant = k.variant
-               LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = ANY ($4) AND f.received_at = k.received_at
+               LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = ANY ($5) AND f.received_at = k.received_at
                                         AND f.report_id = k.report_id AND f.variant = k.variant
                WHERE k.tenant = $1 AND k.report_id = a.id AND k.variant = a.variant AND k.deleted_at IS NULL
                  AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)
@@ -64,6 +76,7 @@ pub async fn find_sources(
         tenant,
         &ids,
         &variants,
+        moved,
         &times
     )
     .fetch_all(connection)

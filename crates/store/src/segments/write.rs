@@ -3,6 +3,7 @@
 use super::day_bounds;
 use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
 use crate::number::{to_row, to_row32};
+use crate::reports::RowKey;
 use crate::reports::lock_known;
 use crate::{Result, SegmentId, Store, TenantTx, Uuid, json};
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ pub async fn finish_segment(
         return Ok(None);
     }
     // In the order in which every transaction locks them.
-    let reports: Vec<(Uuid, i32)> =
+    let reports: Vec<RowKey> =
         frames.iter().map(|frame| (frame.report_id.uuid(), to_row32(frame.variant))).collect();
     lock_known(tx, &reports).await?;
     let moved = point_to_frames(tx, segment, frames).await?;

@@ -59,6 +59,9 @@ pub const CORE_TABLES: &[OwnedTable] = &[
     OwnedTable { key: REPORT_KEY, ..OwnedTable::dropped("report_frames") },
     OwnedTable::new("segments"),
     OwnedTable::new("condemned_objects"),
+    OwnedTable::new("history_moves"),
+    OwnedTable::new("history_deletions"),
+    OwnedTable::new("history_tenants"),
     OwnedTable {
         key: &[
             KeyColumn::Value("debug_id"),

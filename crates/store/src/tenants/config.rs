@@ -31,6 +31,8 @@ pub struct QuotaLimits {
     pub symbol_bytes: u64,
     /// Days that reports are kept.
     pub retention_days: u32,
+    /// Days that the bodies of reports are kept, if fewer. Lists and counts keep the reports. 0: as long as reports.
+    pub body_days: u32,
 }
 
 json_column!(QuotaLimits);

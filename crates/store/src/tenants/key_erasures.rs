@@ -3,11 +3,13 @@
 use crate::column::JsonColumn;
 use crate::erasure_requests::{ErasureRequest, ErasureState, ErasureTable};
 use crate::groups::lock_for_merges;
+use crate::history::{self, HistoryReport, HistorySearch};
 use crate::number::from_row32;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
+use unslide_history::{HistoryFilter, HistoryOrder};
 use unslide_model::{ReportId, SenderKeyId};
 use utoipa::ToSchema;
 
@@ -225,5 +227,30 @@ pub async fn list_reports(tx: &mut TenantTx, range: &KeyRange, limit: u32) -> Re
     )
     .fetch_all(connection)
     .await?;
-    Ok(found.into_iter().map(|row| (ReportId::from_uuid(row.report_id), from_row32(row.variant))).collect())
+    let mut found: Vec<(ReportId, u32)> =
+        found.into_iter().map(|row| (ReportId::from_uuid(row.report_id), from_row32(row.variant))).collect();
+    let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    if left > 0 {
+        found.extend(list_moved_reports(tx, range, left).await?);
+    }
+    Ok(found)
+}
+
+/// Lists those of a range that are in ClickHouse.
+async fn list_moved_reports(tx: &mut TenantTx, range: &KeyRange, limit: u32) -> Result<Vec<(ReportId, u32)>> {
+    let key = range.key.to_string();
+    let filter = HistoryFilter {
+        from: Some(range.begin),
+        to: Some(range.end),
+        sender_key: Some(key.clone()),
+        ..HistoryFilter::default()
+    };
+    let is_of_range = |report: &HistoryReport| {
+        report.sender_key.as_deref() == Some(key.as_str())
+            && (range.begin..range.end).contains(&report.received_at)
+            && range.version.as_ref().is_none_or(|version| *version == report.version)
+    };
+    let search = HistorySearch { filter, order: HistoryOrder::OldestFirst, after: None };
+    let moved = history::find_moved(tx, search, limit, is_of_range).await?;
+    Ok(moved.into_iter().map(|report| (report.report_id, report.variant)).collect())
 }

@@ -3,6 +3,7 @@
 mod checked_statements;
 mod clocks;
 mod database;
+mod history;
 mod hooks;
 mod kafka;
 mod locks;

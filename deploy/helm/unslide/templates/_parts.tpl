@@ -34,6 +34,21 @@ helm.sh/hook-delete-policy: before-hook-creation
 {{- end }}
 {{- end }}
 
+{{- define "unslide.history" -}}
+{{- if .Values.history.enabled }}
+- name: UNSLIDE_HISTORY__URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.history.secret }}
+      key: UNSLIDE_HISTORY__URL
+- name: UNSLIDE_HISTORY__PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.history.secret }}
+      key: UNSLIDE_HISTORY__PASSWORD
+{{- end }}
+{{- end }}
+
 {{- define "unslide.mounts" -}}
 {{- with .Values.extraVolumeMounts }}
 {{- toYaml . }}

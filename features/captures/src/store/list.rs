@@ -4,7 +4,7 @@ use super::{Capture, CaptureId, query_captures};
 use crate::capture::CaptureKind;
 use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_store::report_rows::{ReportRow, Sample, SampleScope, read_samples};
+use unslide_store::report_rows::{ReportRow, ReportSample, SampleScope, read_samples};
 use unslide_store::{ReportPlace, Result, TenantTx};
 
 /// A selection of captures. `None` selects all.
@@ -102,7 +102,7 @@ pub async fn for_run(tx: &mut TenantTx, report: &ReportRow, limit: u32) -> Resul
     let ReportRow { report_id, variant, received_at, .. } = *report;
     let places = [ReportPlace { id: report_id, variant, received_at }];
     let tenant = tx.parts().1.to_owned();
-    let sample = Sample::new(SampleScope::Places(&places), "r.app, r.run_id", 1);
+    let sample = ReportSample::new(SampleScope::Places(&places), "r.app, r.run_id", 1);
     read_samples(tx, [sample], &|query| {
         query.push(
             "SELECT c.id, c.kind, c.received_at FROM newest r JOIN captures c ON c.app = r.app

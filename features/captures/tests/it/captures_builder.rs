@@ -58,6 +58,7 @@ impl World {
             postgres: servers.postgres.clone(),
             objects: servers.objects.clone(),
             kafka: servers.kafka.clone(),
+            ..Config::default()
         };
         servers.make_tenant(&acme()).await;
         let (objects, host) = (servers.bucket().await, Host::local().unwrap());

@@ -1,7 +1,7 @@
 //! The commits of the builds of versions.
 
 use sqlx::FromRow;
-use unslide_store::report_rows::{Sample, SampleScope, read_samples};
+use unslide_store::report_rows::{ReportSample, SampleScope, read_samples};
 use unslide_store::{Result, TenantTx};
 
 /// The newest reports of a version that are searched for builds.
@@ -28,7 +28,7 @@ pub async fn list_version_commits(
     versions: &[String],
 ) -> Result<Vec<VersionCommit>> {
     let tenant = tx.parts().1.to_owned();
-    let sample = Sample::new(SampleScope::EachVersion { app, versions }, "r.version", REPORTS_LIMIT);
+    let sample = ReportSample::new(SampleScope::EachVersion { app, versions }, "r.version", REPORTS_LIMIT);
     read_samples(tx, [sample], &|query| {
         // The waits of a report name the app's own images.
         query.push(

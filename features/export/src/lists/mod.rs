@@ -159,6 +159,10 @@ impl RunningExport {
         self.written += rows.entries;
         if request.limit.is_some_and(|limit| self.written >= limit) {
             rows.next_cursor = None;
+        } else if let Some(time) = &rows.history_unavailable {
+            let detail =
+                format!("reports that arrived at {time} or before are in ClickHouse, which does not answer");
+            return Err(Problem::new(Kind::Unavailable, detail));
         }
         Ok(rows)
     }

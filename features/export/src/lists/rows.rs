@@ -16,6 +16,7 @@ struct ListPage<'p> {
     #[serde(borrow, alias = "days", alias = "endpoints")]
     items: Vec<&'p RawValue>,
     next_cursor: Option<String>,
+    history_unavailable: Option<String>,
 }
 
 /// The rows of a page.
@@ -23,6 +24,8 @@ pub struct PageRows {
     pub bytes: Bytes,
     pub entries: u64,
     pub next_cursor: Option<String>,
+    /// Set if the list ends too early: older entries are in a database that does not answer.
+    pub history_unavailable: Option<String>,
 }
 
 /// Writes the entries of a page, at most `left`. CSV of the first page begins with the columns' names.
@@ -44,7 +47,8 @@ pub fn write_rows(
         ExportFormat::Elasticsearch => write_bulk(&page.items)?.into(),
         ExportFormat::Csv => write_csv(request.table, &page.items, is_first)?,
     };
-    Ok(PageRows { bytes, entries: page.items.len() as u64, next_cursor: page.next_cursor })
+    let ListPage { items, next_cursor, history_unavailable } = page;
+    Ok(PageRows { bytes, entries: items.len() as u64, next_cursor, history_unavailable })
 }
 
 /// The members that identify an entry.

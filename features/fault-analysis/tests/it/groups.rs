@@ -44,6 +44,7 @@ async fn store(world: &World, reports: &[String]) {
         postgres: world.config.postgres.clone(),
         kafka: world.config.kafka.clone(),
         objects: world.config.objects.clone(),
+        ..Config::default()
     };
     let added = unslide_feature::for_indexer(&features());
     let running =

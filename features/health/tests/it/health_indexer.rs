@@ -62,6 +62,7 @@ impl World {
             postgres: self.postgres.clone(),
             kafka: self.kafka.clone(),
             objects: self.objects.clone(),
+            ..Config::default()
         };
         assert_eq!(config.validate(), []);
         let features = unslide_feature::for_indexer(&[unslide_health::feature()]);

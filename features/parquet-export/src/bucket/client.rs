@@ -15,7 +15,7 @@ use unslide_runtime::egress::{AllowedReceivers, GuardedClient, read_answer_body,
 /// The most bytes of an error that are read.
 const ERROR_BYTES_LIMIT: usize = 16 << 10;
 /// One text for all causes: it tells a tenant nothing about names in the operator's DNS, nor about open ports.
-const UNREACHABLE: &str = "The bucket cannot be reached or does not answer; the operator's log says why";
+pub const UNREACHABLE: &str = "The bucket cannot be reached or does not answer; the operator's log says why";
 /// The characters of a path that stay as they are in a URL, as S3 signs it.
 const URL_PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');

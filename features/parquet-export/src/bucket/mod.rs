@@ -3,5 +3,5 @@
 mod client;
 mod failure;
 
-pub use client::{BucketClient, hash_bytes};
+pub use client::{BucketClient, UNREACHABLE, hash_bytes};
 pub use failure::BucketFailure;

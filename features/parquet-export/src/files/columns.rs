@@ -36,7 +36,7 @@ pub struct Column {
 }
 
 /// All columns in their order. A column is only ever added, at the end.
-pub const COLUMNS: &[Column] = &[
+pub const FILE_COLUMNS: &[Column] = &[
     column("report_id", ColumnKind::Text, |row| id(Some(row.report_id))),
     column("variant", ColumnKind::Number, |row| CellValue::Number(row.variant)),
     column("revision", ColumnKind::Number, |row| CellValue::Number(row.revision)),
@@ -108,7 +108,7 @@ impl ColumnKind {
 /// # Errors
 /// The schema is not one of Parquet.
 pub fn build_schema() -> Result<TypePtr> {
-    let fields = COLUMNS.iter().map(|column| {
+    let fields = FILE_COLUMNS.iter().map(|column| {
         let repetition = if column.kind.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         let field = Type::primitive_type_builder(column.name, column.kind.physical_type())
             .with_repetition(repetition);

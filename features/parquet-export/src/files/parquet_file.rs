@@ -1,6 +1,6 @@
 //! One file in memory, of a bounded size: row groups are compressed into it as they come.
 
-use super::columns::{COLUMNS, CellValue, Column, build_schema};
+use super::columns::{CellValue, Column, FILE_COLUMNS, build_schema};
 use crate::store::ExportedReport;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
@@ -10,9 +10,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use std::sync::Arc;
 use unslide_store::outbox::to_micros;
-
-/// Bytes from which a file takes no further row group. With those of a last group it has some megabytes more.
-const FILE_BYTES_LIMIT: usize = 32 << 20;
 
 /// The rows could not be written as Parquet.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +42,9 @@ impl ParquetFile {
         self.rows
     }
 
-    /// Returns true if it takes no further rows.
-    pub fn is_full(&self) -> bool {
-        self.writer.bytes_written() >= FILE_BYTES_LIMIT
+    /// Returns the number of bytes of its row groups.
+    pub fn count_bytes(&self) -> usize {
+        self.writer.bytes_written()
     }
 
     /// Adds rows as a row group.
@@ -56,7 +53,7 @@ impl ParquetFile {
     /// The rows cannot be written.
     pub fn add_rows(&mut self, rows: &[ExportedReport]) -> std::result::Result<(), FileWriteError> {
         let mut group = self.writer.next_row_group()?;
-        for column in COLUMNS {
+        for column in FILE_COLUMNS {
             let Some(mut writer) = group.next_column()? else { break };
             write_column(writer.untyped(), column, rows)?;
             writer.close()?;
@@ -188,13 +185,13 @@ mod tests {
         let mut file = ParquetFile::new().unwrap();
         file.add_rows(&[row(1), ExportedReport { signal: Some("SIGSEGV".to_owned()), ..row(2) }]).unwrap();
         file.add_rows(&[row(3)]).unwrap();
-        assert!(file.count_rows() == 3 && !file.is_full());
+        assert!(file.count_rows() == 3 && file.count_bytes() > 0);
         let bytes = file.finish().unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 2);
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         let names: Vec<&str> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>());
+        assert_eq!(names, FILE_COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>());
         let at = |name: &str| names.iter().position(|other| *other == name).unwrap();
         let ids: Vec<&str> = rows.iter().map(|row| row.get_string(0).unwrap().as_str()).collect();
         assert_eq!(ids[2], "00000000-0000-0000-0000-000000000003");

@@ -9,7 +9,6 @@ use crate::store::ExportRow;
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_api::feature::Api;
-use unslide_api::feature::operation::{Kind, Problem};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,10 +31,10 @@ pub struct ShownExport {
     #[schema(example = "https://s3.eu-central-1.amazonaws.com/lake/crashes")]
     pub address: String,
     /// The first day that is exported (UTC).
-    #[schema(example = "2026-11-20")]
+    #[schema(format = Date, example = "2026-11-20")]
     pub first_day: String,
     /// The next day that is written for the first time (UTC). All days before it are in the bucket.
-    #[schema(example = "2026-11-30")]
+    #[schema(format = Date, example = "2026-11-30")]
     pub next_day: String,
     /// Days that have changed and wait to be written again.
     #[schema(minimum = 0)]
@@ -79,8 +78,4 @@ pub struct ParquetExportSetting {
     /// The export; absent if none is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub export: Option<ShownExport>,
-}
-
-fn no_export() -> Problem {
-    Problem::new(Kind::NotFound, "no Parquet export is set")
 }

@@ -1,21 +1,26 @@
 //! `POST /v1/parquet-export/test`.
 
-use super::{EVERY_APP, no_export};
-use crate::bucket::BucketFailure;
+use super::EVERY_APP;
+use crate::bucket::{BucketClient, BucketFailure, UNREACHABLE};
 use crate::files::TEST_PATH;
 use crate::{ParquetExportExtension, store};
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
 use unslide_api::feature::Storage;
+use unslide_api::feature::buckets::BucketTarget;
 use unslide_api::feature::operation::{Access, Charge, Problem, TenantAdmin, problems};
 use utoipa::ToSchema;
 
-problems!(Failures: NotFound, RateLimited);
+problems!(Failures: RateLimited);
 
 /// Units of a test, as many as those of ten reports.
 const TEST_UNITS: usize = 10;
+/// Timeout of a test. Shorter than that of a request of the api.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A test of a bucket.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -53,14 +58,11 @@ pub async fn test_parquet_export(
     let (row, at) = (store::get_export(&mut tx).await?, tx.now());
     // The next step waits for the bucket, and must not hold a connection.
     tx.rollback();
-    let row = row.ok_or_else(no_export)?;
-    let tried = match export.open_target(tenant, &row) {
+    let missing = || "There is no Parquet export: set it first.".to_owned();
+    let tried = match row.ok_or_else(missing).and_then(|row| export.open_target(tenant, &row)) {
         Ok(target) => {
-            let (client, body) = (&export.client, b"A test of Unslide\n".to_vec());
-            match client.put_object(&target, TEST_PATH, body, "text/plain", at).await {
-                Ok(()) => client.delete_object(&target, TEST_PATH, at).await,
-                failed => failed,
-            }
+            let tried = tokio::time::timeout(TEST_TIMEOUT, try_bucket(&export.client, &target, at)).await;
+            tried.unwrap_or_else(|_| Err(BucketFailure::new(UNREACHABLE)))
         }
         Err(problem) => Err(BucketFailure::new(problem)),
     };
@@ -69,4 +71,15 @@ pub async fn test_parquet_export(
         Err(failure) => (false, failure.status, failure.text),
     };
     Ok(Json(ParquetExportTest { ok, path: TEST_PATH.to_owned(), status, answer }))
+}
+
+/// Writes an object and deletes it.
+async fn try_bucket(
+    client: &BucketClient,
+    target: &BucketTarget,
+    at: OffsetDateTime,
+) -> Result<(), BucketFailure> {
+    let body = b"A test of Unslide\n".to_vec();
+    client.put_object(target, TEST_PATH, body, "text/plain", at).await?;
+    client.delete_object(target, TEST_PATH, at).await
 }

@@ -8,11 +8,6 @@ use unslide_builder::feature::JobFailure;
 use unslide_model::format_causes;
 use unslide_store::jobs;
 
-/// Rows that one statement reads.
-const PAGE_ROWS: i64 = 2_000;
-/// Rows of a row group.
-const GROUP_ROWS: usize = 20_000;
-
 const PARQUET_TYPE: &str = "application/vnd.apache.parquet";
 const JSON_TYPE: &str = "application/json";
 
@@ -83,16 +78,19 @@ impl DayInWork<'_> {
     /// Writes the rows of an app. Returns false if the export was set again since.
     async fn write_app(&mut self, app: &str) -> Result<bool, DayFailure> {
         let (mut number, mut position) = (0, RowPosition::before_day(self.due.day));
+        let sizes = self.turn.state.sizes;
         loop {
             let mut file = ParquetFile::new()?;
-            let mut is_last = false;
-            while !file.is_full() && !is_last {
+            let is_last = loop {
                 let rows = self.read_group(app, &mut position).await?;
-                is_last = rows.len() < GROUP_ROWS;
+                let is_last = rows.len() < sizes.group_rows;
                 if !rows.is_empty() {
                     file = add_group(file, rows).await?;
                 }
-            }
+                if is_last || file.count_bytes() >= sizes.file_bytes {
+                    break is_last;
+                }
+            };
             if file.count_rows() > 0 {
                 if !self.put_file(app, number, file).await? {
                     return Ok(false);
@@ -111,10 +109,10 @@ impl DayInWork<'_> {
         app: &str,
         position: &mut RowPosition,
     ) -> Result<Vec<ExportedReport>, DayFailure> {
-        let mut rows = Vec::new();
-        while rows.len() < GROUP_ROWS {
+        let (mut rows, sizes) = (Vec::new(), self.turn.state.sizes);
+        while rows.len() < sizes.group_rows {
             let mut tx = self.turn.job.store().tenant(self.turn.tenant).await?;
-            let page = store::list_rows(&mut tx, app, self.due.day, *position, PAGE_ROWS).await?;
+            let page = store::list_rows(&mut tx, app, self.due.day, *position, sizes.page_rows).await?;
             tx.rollback().await?;
             let Some(last) = page.last() else { break };
             *position = last.position();

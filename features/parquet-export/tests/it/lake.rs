@@ -13,8 +13,9 @@ use unslide_builder::{Config as BuilderConfig, Error, Settings};
 use unslide_embedded::S3Endpoint;
 use unslide_harness::database::arrival;
 use unslide_harness::service::RunningService;
+use unslide_history::HistorySettings;
 use unslide_model::Secret;
-use unslide_parquet_export::{Config, DayManifest, ExportTimes};
+use unslide_parquet_export::{Config, DayManifest, ExportSizes, ExportTimes};
 use unslide_runtime::Host;
 use unslide_sandbox::child::ChildProgram;
 use unslide_store::reports::{self, Arrival, Effects};
@@ -30,6 +31,8 @@ pub struct Lake {
     bucket: S3Endpoint,
     folder: tempfile::TempDir,
     config: Config,
+    /// The history of a builder that starts later.
+    pub history: HistorySettings,
     /// The key of the tenant `acme`.
     pub key: String,
 }
@@ -63,17 +66,24 @@ pub fn settings(ports: &[u16]) -> Config {
 impl Lake {
     /// Starts everything; beside the bucket the builder reaches these ports.
     pub async fn start(ports: &[u16]) -> Lake {
+        Lake::start_with_sizes(ports, ExportSizes::default()).await
+    }
+
+    /// Does the same, with other sizes of files.
+    pub async fn start_with_sizes(ports: &[u16], sizes: ExportSizes) -> Lake {
         let folder = tempfile::tempdir().unwrap();
         let bucket = S3Endpoint::start(folder.path(), "lake").unwrap();
         let port = bucket.url().rsplit(':').next().unwrap().parse().unwrap();
         let ports: Vec<u16> = ports.iter().copied().chain([port]).collect();
-        let config = settings(&ports);
+        let mut config = settings(&ports);
+        config.builder.parquet_export.sizes = sizes;
         let feature = unslide_parquet_export::feature(&config);
         assert_eq!(feature.settings.as_ref().unwrap().problems, []);
         let features = [feature, unslide_person_erasure::feature(), unslide_console::feature()];
         let world = Box::pin(World::start(unslide_feature::for_api(&features), |_| {})).await;
         let key = world.create_master_key("acme").await;
-        let mut lake = Lake { world, builder: None, bucket, folder, config, key };
+        let history = HistorySettings::default();
+        let mut lake = Lake { world, builder: None, bucket, folder, config, history, key };
         lake.start_builder();
         lake
     }
@@ -91,6 +101,7 @@ impl Lake {
             postgres: self.world.postgres.clone(),
             objects: self.world.objects.clone(),
             kafka: self.world.kafka.clone(),
+            history: self.history.clone(),
         };
         let host = Host::local().unwrap();
         let features = [unslide_parquet_export::feature(&self.config), unslide_person_erasure::feature()];

@@ -5,6 +5,7 @@
 mod bucket_server;
 mod changes;
 mod duckdb;
+mod history;
 mod hooks;
 mod lake;
 mod outages;

@@ -3,8 +3,9 @@
 use crate::lake::{Lake, column_texts};
 use serde_json::json;
 use time::Duration;
+use unslide_parquet_export::ExportSizes;
 use unslide_store::persons::hash_person;
-use unslide_store::reports::count_once;
+use unslide_store::reports::{Arrival, count_once};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_is_written_with_a_file_for_each_app_behind_a_manifest() {
@@ -99,5 +100,32 @@ async fn the_rows_count_what_the_api_counts() {
     let app = lake.get("/v1/apps", &lake.key).await.expect_status(200)["items"][0].clone();
     assert_eq!((&app["reports"], &app["crashes"]), (&json!(reports), &json!(crashes)));
     assert_eq!((reports, crashes, rows.len()), (7, 3, 5), "{app}");
+    lake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_day_has_each_row_once_over_pages_groups_and_files() {
+    let sizes = ExportSizes { page_rows: 2, group_rows: 3, file_bytes: 1 };
+    let lake = Lake::start_with_sizes(&[], sizes).await;
+    // Five arrive in the same microsecond: a page ends among them.
+    let at = lake.report(1, "com.acme.shop", 1).received_at;
+    let reports: Vec<Arrival> = (1..=9)
+        .map(|number| {
+            let report = lake.report(number, "com.acme.shop", 1);
+            Arrival { received_at: if number < 6 { at } else { report.received_at }, ..report }
+        })
+        .collect();
+    lake.store_reports(&reports).await;
+    lake.set_export(1).await;
+    lake.wait_until_written().await;
+    let mut ids = column_texts(&lake.read_rows(1), "report_id");
+    ids.sort();
+    let expected: Vec<String> = reports.iter().map(|report| report.report_id.to_string()).collect();
+    assert_eq!(
+        ids.iter().map(|id| id.replace('-', "")).collect::<Vec<_>>(),
+        expected.iter().map(|id| id.replace('-', "")).collect::<Vec<_>>()
+    );
+    let files = lake.read_manifest(1).files;
+    assert_eq!(files.iter().map(|file| file.rows).collect::<Vec<_>>(), [4, 4, 1]);
     lake.stop().await;
 }

@@ -25,6 +25,7 @@ async fn a_builder_searches_at_once_and_comes_back_for_the_second_search() {
         postgres: servers.postgres.clone(),
         objects: servers.objects.clone(),
         kafka: servers.kafka.clone(),
+        ..Config::default()
     };
     let host = Host::local().unwrap();
     let features = unslide_feature::for_builder(&[unslide_person_erasure::feature()]);

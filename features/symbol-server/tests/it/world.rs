@@ -56,6 +56,7 @@ impl SymbolWorld {
             postgres: world.config.postgres.clone(),
             objects: world.config.objects.clone(),
             kafka: world.config.kafka.clone(),
+            ..Config::default()
         };
         let (host, features) = (Host::local().unwrap(), unslide_feature::for_builder(&[feature]));
         let builder = tokio::spawn(unslide_builder::run(config, features, host.clone(), child()));

@@ -79,6 +79,7 @@ impl Shop {
             postgres: world.postgres.clone(),
             objects: world.objects.clone(),
             kafka: world.kafka.clone(),
+            ..BuilderConfig::default()
         };
         let host = Host::local().unwrap();
         let run =

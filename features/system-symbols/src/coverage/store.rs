@@ -6,7 +6,7 @@ use super::MAX_REPORTS;
 use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner, Quality};
-use unslide_store::report_rows::{Sample, SampleScope, read_samples};
+use unslide_store::report_rows::{ReportSample, SampleScope, read_samples};
 use unslide_store::sql::from_row;
 use unslide_store::{Result, TenantTx, Uuid};
 
@@ -52,9 +52,9 @@ struct ImageRow {
     quality: i16,
 }
 
-fn sample_reports<'f>(filter: &CoverageFilter<'f>, columns: &'static str) -> Sample<'f> {
+fn sample_reports<'f>(filter: &CoverageFilter<'f>, columns: &'static str) -> ReportSample<'f> {
     let scope = filter.app.map_or(SampleScope::Tenant, SampleScope::App);
-    Sample { from: Some(filter.from), ..Sample::new(scope, columns, i64::from(MAX_REPORTS)) }
+    ReportSample { from: Some(filter.from), ..ReportSample::new(scope, columns, i64::from(MAX_REPORTS)) }
 }
 
 /// Counts the most recent reports by build.

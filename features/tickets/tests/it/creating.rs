@@ -95,7 +95,7 @@ async fn two_processes_make_one_ticket_of_each_group() {
     config.api.cache_dir = shop.world.folder().join("second");
     let host = unslide_runtime::Host::local().unwrap();
     let listener = unslide_api::bind_listener(&config).await.unwrap();
-    let running = tokio::spawn(unslide_api::run_on(listener, config, second, host.clone()));
+    let running = tokio::spawn(unslide_api::run_on(listener, *config, second, host.clone()));
     let groups = [shop.crash(1, "1.0").await, shop.crash(2, "1.0").await, shop.crash(3, "1.0").await];
     for group in &groups {
         shop.create_ticket(group).await;

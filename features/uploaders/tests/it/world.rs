@@ -69,6 +69,7 @@ impl UploadWorld {
             postgres: self.world.config.postgres.clone(),
             objects: self.world.config.objects.clone(),
             kafka: self.world.config.kafka.clone(),
+            ..Config::default()
         };
         let feature = unslide_uploaders::feature(unslide_uploaders::Config::default());
         let (host, features) = (Host::local().unwrap(), unslide_feature::for_builder(&[feature]));

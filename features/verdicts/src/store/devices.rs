@@ -3,7 +3,7 @@
 use sqlx::FromRow;
 use time::{Date, OffsetDateTime};
 use unslide_model::ReportId;
-use unslide_store::report_rows::{Sample, SampleScope, read_samples};
+use unslide_store::report_rows::{ReportSample, SampleScope, read_samples};
 use unslide_store::sql::from_row32;
 use unslide_store::{GroupId, ReportPlace, Result, TenantTx, Uuid};
 
@@ -59,8 +59,8 @@ pub async fn list_crashed_devices(
     from: OffsetDateTime,
 ) -> Result<Vec<CrashedDevice>> {
     let columns = "r.device, r.version, r.model, r.os_name, r.os_version";
-    let sample = Sample::new(SampleScope::Group(group), columns, REPORTS_LIMIT);
-    let sample = Sample { from: Some(from), condition: "r.same_crash_as IS NULL", ..sample };
+    let sample = ReportSample::new(SampleScope::Group(group), columns, REPORTS_LIMIT);
+    let sample = ReportSample { from: Some(from), condition: "r.same_crash_as IS NULL", ..sample };
     read_samples(tx, [sample], &|query| {
         query.push(
             "SELECT DISTINCT ON (coalesce(n.device, uuid_send(n.report_id))) n.version,
@@ -82,7 +82,8 @@ pub async fn count_report_keys(tx: &mut TenantTx, devices: &[CrashedDevice]) -> 
             received_at: device.received_at,
         })
         .collect();
-    let sample = Sample::new(SampleScope::Places(&places), "r.context -> 'keys' AS keys", REPORTS_LIMIT);
+    let sample =
+        ReportSample::new(SampleScope::Places(&places), "r.context -> 'keys' AS keys", REPORTS_LIMIT);
     read_samples(tx, [sample], &|query| {
         query.push(format!(
             "SELECT name, value, count, values FROM (

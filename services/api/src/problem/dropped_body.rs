@@ -10,7 +10,7 @@ use unslide_store::queries::reports::ReportRow;
 pub struct DroppedBody {
     /// The report, with the one that is like it.
     pub listed: ReportRow,
-    /// How many bodies its group keeps of a day.
+    /// How many bodies its group keeps of a day; 0 if it is older than bodies are kept.
     pub kept_bodies: u32,
     /// The report with a body that is most like it, by its id and variant.
     pub like: Option<(ReportId, u32)>,
@@ -19,7 +19,10 @@ pub struct DroppedBody {
 impl fmt::Display for DroppedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (id, kept_bodies) = (self.listed.report_id, self.kept_bodies);
-        write!(f, "the body of report {id} is not kept (cap of {kept_bodies} a day)")?;
+        match kept_bodies {
+            0 => write!(f, "the body of report {id} is not kept any more: it is older than bodies are kept")?,
+            _ => write!(f, "the body of report {id} is not kept (cap of {kept_bodies} a day)")?,
+        }
         match self.like {
             Some((like, 0)) => write!(f, ", see report {like}, which is like it"),
             Some((like, variant)) => write!(f, ", see report {like}, variant {variant}, which is like it"),

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_artifacts::keys;
+use unslide_history::{History, HistoryError, HistoryFilter, HistoryOrder};
 use unslide_model::{Owner, TenantId, format_causes};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::tenants::{self, TenantStanding};
@@ -51,6 +52,9 @@ pub(crate) async fn erase_tenant(
             let removed = admin::delete_tenant_topics(kafka, tenant).await;
             removed.map_err(|error| JobFailure::Server(format_causes(&error)))?;
         }
+        if let Some(history) = storage.store.history() {
+            delete_history(history, tenant).await?;
+        }
         let left = storage.objects.list(&keys::tenant_prefix(tenant), None, 1).await?.entries.len();
         let mut tx = storage.store.tenant(tenant).await?;
         if erasure::finish_erasure(&mut tx, job, left as u64).await? {
@@ -60,6 +64,21 @@ pub(crate) async fn erase_tenant(
         }
         tx.rollback().await?;
         sleep(RUNNING_JOBS_CHECK_INTERVAL).await;
+    }
+}
+
+/// Deletes the tenant's rows at ClickHouse, and looks whether one is left.
+async fn delete_history(history: &History, tenant: &TenantId) -> Result<(), JobFailure> {
+    let failed = |error: HistoryError| JobFailure::Server(format_causes(&error));
+    history.delete_tenant(tenant).await.map_err(failed)?;
+    let every = HistoryFilter::default();
+    let left =
+        history.find_versions(tenant, &every, None, HistoryOrder::OldestFirst, 1).await.map_err(failed)?;
+    match left.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(JobFailure::Server("a replica of ClickHouse still has rows of a deleted tenant".to_owned()))
+        }
     }
 }
 

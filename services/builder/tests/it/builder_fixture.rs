@@ -30,7 +30,7 @@ pub const BUILDER_TIMEOUT: Duration = Duration::from_secs(300);
 const PROBES: [&str; 3] = ["kafka", "objects", "postgres"];
 
 pub struct World {
-    pub config: Config,
+    pub config: Box<Config>,
     pub objects: ObjectStore,
     pub host: Host,
     servers: TestServers,
@@ -50,7 +50,7 @@ impl World {
     /// Servers, a tenant, and `builders` builders.
     pub async fn start(builders: usize) -> World {
         let servers = TestServers::start("builder", |_| {}).await;
-        let config = Config {
+        let config = Box::new(Config {
             builder: Settings {
                 work_dir: servers.folder().join("work"),
                 // Nobody dies: a machine that is busy for some seconds takes no job away.
@@ -61,7 +61,8 @@ impl World {
             postgres: servers.postgres.clone(),
             objects: servers.objects.clone(),
             kafka: servers.kafka.clone(),
-        };
+            ..Config::default()
+        });
         assert_eq!(config.validate(), []);
         servers.make_tenant(&acme()).await;
         let (objects, host) = (servers.bucket().await, Host::local().unwrap());
@@ -80,7 +81,7 @@ impl World {
             derived: vec![feature::LENGTH, feature::DAMAGED, feature::CODE],
             ..BuilderFeatures::default()
         };
-        let run = unslide_builder::run(self.config.clone(), features, host.clone(), child::program());
+        let run = unslide_builder::run((*self.config).clone(), features, host.clone(), child::program());
         self.builders.push(RunningService::spawn(host, PROBES.len(), run));
     }
 

@@ -13,7 +13,7 @@ pub mod reader;
 
 use crate::failure::IndexerError;
 use crate::pipeline::resources::Resources;
-use crate::records::Content;
+use crate::records::{Content, Item, Parsed};
 use crate::topics::Positions;
 use known_tenants::KnownTenants;
 pub use owner::OwnerRules;
@@ -143,6 +143,24 @@ impl Deferral {
         }
         self.unknown.extend(unknown);
         Ok(())
+    }
+
+    /// Defers the records of a tenant in a partition from an offset on.
+    pub fn defer_from(&mut self, place: TopicPartition, tenant: &TenantId, offset: i64) {
+        let waiting = self.waiting.get_or_insert_default().entry(place).or_default();
+        let first = waiting.entry(tenant.clone()).or_insert(offset);
+        *first = offset.min(*first);
+    }
+
+    /// Defers a record that was read, if an earlier one of its tenant in the partition is deferred. A record that cannot be
+    /// stored stays as it is.
+    pub fn defer_behind(&self, item: &mut Item) {
+        let place = (Arc::clone(&item.at.topic), item.at.partition);
+        let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(&place));
+        let first = item.tenant.as_ref().and_then(|tenant| waiting?.get(tenant));
+        if item.is_stored() && first.is_some_and(|first| item.at.offset >= *first) {
+            item.parsed = Parsed::Deferred;
+        }
     }
 
     fn is_waiting(&self, place: &TopicPartition, tenant: &TenantId) -> bool {

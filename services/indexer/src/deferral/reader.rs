@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
-use unslide_model::format_causes;
+use unslide_model::{TenantId, format_causes};
 use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
 use unslide_store::positions::PartitionPosition;
@@ -32,6 +32,8 @@ const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// deferred records have to be stored before retention deletes them.
 const FIRST_READER_TIMEOUT: Duration = Duration::from_secs(1);
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
+/// Pause before records of a tenant are tried again that wait for ClickHouse. Those of other tenants are stored.
+const HISTORY_BACKOFF: Duration = Duration::from_secs(15);
 /// Interval at which metrics are set.
 const REPORT_INTERVAL: Duration = Duration::from_secs(15);
 /// Maximum number of records that one round reads for each record that it may store.
@@ -80,6 +82,8 @@ pub struct DeferredReader {
     partitions: Positions,
     reading: Option<Reading>,
     known: KnownTenants,
+    /// Tenants with records that wait for ClickHouse, and until when.
+    held: BTreeMap<TenantId, Instant>,
     /// True if the logs must be checked for lost deferred records.
     unchecked: bool,
     reported: Option<Instant>,
@@ -100,6 +104,7 @@ impl DeferredReader {
             partitions,
             reading: None,
             known: KnownTenants::default(),
+            held: BTreeMap::new(),
             unchecked: true,
             reported: None,
         }
@@ -114,6 +119,13 @@ impl DeferredReader {
                     if !stored {
                         _ = timeout(RANGE_POLL_INTERVAL, self.signals.deferred.notified()).await;
                     }
+                }
+                Err(IndexerError::HistoryAway { tenants, source }) => {
+                    (self.reading, self.unchecked) = (None, true);
+                    let error = format_causes(&source);
+                    tracing::warn!(error, tenants = tenants.len(), "deferred reports wait for ClickHouse");
+                    let until = Instant::now() + HISTORY_BACKOFF;
+                    self.held.extend(tenants.into_iter().map(|tenant| (tenant, until)));
                 }
                 Err(trouble) => {
                     (self.reading, self.unchecked) = (None, true);
@@ -146,7 +158,8 @@ impl DeferredReader {
         self.report_metrics(&ranges).await?;
         let tenants = ranges.iter().map(|range| &range.tenant);
         let unknown = self.known.find_unknown(&self.resources.store, tenants).await?;
-        ranges.retain(|range| !unknown.contains(&range.tenant));
+        self.held.retain(|_, until| *until > Instant::now());
+        ranges.retain(|range| !unknown.contains(&range.tenant) && !self.held.contains_key(&range.tenant));
         if ranges.is_empty() {
             self.reading = None;
             return Ok(false);

@@ -98,6 +98,11 @@ impl BatchWriter {
         self.ranges = Some(ranges);
     }
 
+    /// Returns true if items come from deferred ranges.
+    pub fn is_storing_deferred(&self) -> bool {
+        self.ranges.is_some()
+    }
+
     /// Returns the first moment that is still kept if reports are kept for `days`: the beginning of a day.
     fn keep_from(&self, days: u32) -> OffsetDateTime {
         retention::first_day(days, self.store.clock().now()).midnight().assume_utc()

@@ -58,6 +58,7 @@ async fn replay_record(
             Some(pipeline) => match pipeline.replay_record(due, record).await {
                 Ok(()) => return Ok(()),
                 Err(StoreFailure::Server(error)) => return Err(error),
+                Err(StoreFailure::History(error)) => return Err(error.into()),
                 Err(refused) => ReplayResult::Failed(refused.to_string()),
             },
         },

@@ -7,6 +7,7 @@ use crate::config::Settings;
 use crate::records::{Content, ReadRecord};
 use crate::segments::tests::stored_bodies::World;
 use crate::topics::Topics;
+use unslide_history::{History, HistorySettings};
 use unslide_proto::headers;
 use unslide_report::reader::ReportReaders;
 use unslide_store::deferred;
@@ -351,4 +352,44 @@ async fn reports_of_a_tenant_that_does_not_exist_wait_until_it_is_made() {
     records.retain(|record| record.at.offset != 5);
     bench.store_deferred(bench.ranges().await, records).await.unwrap();
     assert_eq!((bench.reports("nobody").await, bench.ranges().await), (6, Vec::new()));
+}
+
+/// Proves: replay
+#[tokio::test]
+async fn a_revision_of_a_report_in_clickhouse_waits_for_it_and_everything_else_is_stored() {
+    let mut bench = Bench::new(records::parse_record).await;
+    // No one listens there.
+    let url = Some("http://127.0.0.1:9".into());
+    let history = History::new(&HistorySettings { url, ..HistorySettings::default() }).unwrap();
+    let away = bench.world.store.clone().with_history(Some(history));
+    bench.pipeline = Pipeline::new(&Resources { store: away, ..bench.pipeline.resources.clone() });
+    bench.store(batch(&[], 2)).await.unwrap();
+    let moved = "01".repeat(16);
+    let leave = format!(
+        "UPDATE report_keys SET history_version = 1 WHERE report_id = '{moved}'; DELETE FROM reports WHERE report_id = '{moved}'"
+    );
+    bench.world.execute(&leave).await;
+    let mut revision = report("acme", 1, "shop");
+    revision.at.offset = 4;
+    let value = String::from_utf8(revision.value.unwrap().to_vec()).unwrap();
+    revision.value = Some(value.replace("\"revision\":1", "\"revision\":2").into());
+    let records =
+        vec![report("acme", 3, "shop"), revision, report("acme", 5, "shop"), report("umbrella", 6, "shop")];
+    bench.store(records.clone()).await.unwrap();
+    assert_eq!(bench.counts().await, (7, 4, 0));
+    assert_eq!((bench.reports("acme").await, bench.reports("umbrella").await), (3, 1));
+    assert_eq!(bench.ranges().await.iter().map(figures).collect::<Vec<_>>(), [(4, 6, 2)]);
+    // A record that comes later waits behind them; another tenant's does not.
+    bench.store(vec![report("acme", 7, "shop"), report("umbrella", 8, "shop")]).await.unwrap();
+    assert_eq!((bench.reports("acme").await, bench.reports("umbrella").await), (3, 2));
+    let waiting = vec![records[1].clone(), records[2].clone(), report("acme", 7, "shop")];
+    let failed = bench.store_deferred(bench.ranges().await, waiting.clone()).await;
+    let acme = [TenantId::new("acme").unwrap()].into();
+    assert!(
+        matches!(&failed, Err(IndexerError::HistoryAway { tenants, .. }) if *tenants == acme),
+        "{failed:?}"
+    );
+    bench.world.execute("UPDATE report_keys SET history_version = NULL").await;
+    bench.store_deferred(bench.ranges().await, waiting).await.unwrap();
+    assert_eq!((bench.reports("acme").await, bench.ranges().await), (5, Vec::new()));
 }

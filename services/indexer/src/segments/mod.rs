@@ -20,12 +20,15 @@ mod sweep;
 pub mod tests;
 mod write;
 
+pub use retention::KeptDays;
+
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use std::time::Duration;
 use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{ObjectStore, StorageError};
+use unslide_history::HistoryError;
 use unslide_model::format_causes;
 use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
 use unslide_store::segments::{self, PendingDay};
@@ -36,7 +39,7 @@ const SEGMENT_WRITE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Number of segments that one round of maintenance writes, so that other work is not delayed.
 const SEGMENTS_A_ROUND: usize = 16;
 
-/// Reason why a segment could not be written.
+/// Reason why a segment could not be written, or rows could not be moved.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     /// The database did not answer or refused a query.
@@ -54,6 +57,15 @@ pub enum MoveError {
     /// Object storage did not take this segment in time.
     #[error("writing the segment {0} took too long")]
     Slow(ObjectKey),
+    /// ClickHouse did not answer or refused a request.
+    #[error("ClickHouse failed")]
+    History(#[from] HistoryError),
+    /// ClickHouse did not take rows in time.
+    #[error("moving rows to ClickHouse took too long")]
+    SlowHistory,
+    /// Another indexer has given the move up.
+    #[error("the move of rows of {0} was given up by another indexer")]
+    FencedHistory(time::Date),
     /// Another indexer has taken over.
     #[error("the segment {0} was given up by another indexer")]
     Fenced(ObjectKey),

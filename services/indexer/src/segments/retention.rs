@@ -1,13 +1,17 @@
 //! Deletes expired days: each tenant's rows by its own limit, and the tables once no tenant keeps them.
 
 use super::{BodyMover, MoveError};
+use crate::config::Settings;
 use time::{Date, UtcOffset};
 use unslide_model::{TenantId, format_causes};
-use unslide_store::tenants::{self, TenantStanding};
+use unslide_store::reports::kept_bodies;
+use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 use unslide_store::{StoreError, expire_features, partitions, retention};
 
 /// Number of reports that one transaction deletes.
 const EXPIRED_REPORTS_LIMIT: u32 = 1_000;
+/// Number of bodies that one transaction drops: their reports are locked.
+const EXPIRED_BODIES_LIMIT: u32 = 500;
 /// Number of objects that one transaction condemns, and of images, hours and rows of each feature that it deletes.
 const CONDEMNED_OBJECTS_LIMIT: u32 = 1_000;
 /// Number of tenants that are read at once.
@@ -28,16 +32,21 @@ impl BodyMover {
         let oldest = today.saturating_sub(time::Duration::days(longest.into()));
         // Days that no tenant keeps are deleted with their tables.
         let mut failed = None;
-        for (tenant, before) in all.iter().filter(|(_, before)| *before > oldest) {
-            keep_first_failure(&mut failed, self.expire_reports(tenant, *before).await)?;
+        for days in all.iter().filter(|days| days.reports > oldest) {
+            keep_first_failure(&mut failed, self.expire_reports(&days.tenant, days.reports).await)?;
+        }
+        for days in &all {
+            if let Some(before) = days.bodies {
+                keep_first_failure(&mut failed, self.expire_bodies(&days.tenant, before).await)?;
+            }
         }
         match partitions::drop_before(&self.store, oldest).await {
             Ok(0) => {}
             Ok(dropped) => tracing::info!(tables = dropped, "dropped the tables of days that are over"),
             Err(error) => keep_first_failure(&mut failed, Err(error))?,
         }
-        for (tenant, before) in &all {
-            keep_first_failure(&mut failed, self.condemn_days(tenant, *before).await)?;
+        for days in &all {
+            keep_first_failure(&mut failed, self.condemn_days(&days.tenant, days.reports).await)?;
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -46,6 +55,19 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire_reports(&mut tx, before, EXPIRED_REPORTS_LIMIT).await?;
+            tx.commit().await?;
+            if expired == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the bodies of a tenant that arrived before a day, which is later than the first one that reports are kept of.
+    async fn expire_bodies(&self, tenant: &TenantId, before: Date) -> Result<(), StoreError> {
+        while !self.shutdown.is_begun() {
+            let mut tx = self.store.tenant(tenant).await?;
+            let expired = kept_bodies::expire_bodies(&mut tx, before, EXPIRED_BODIES_LIMIT).await?;
             tx.commit().await?;
             if expired == 0 {
                 break;
@@ -70,8 +92,8 @@ impl BodyMover {
         Ok(())
     }
 
-    /// Returns each tenant with the first day that is kept for it.
-    async fn list_boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, MoveError> {
+    /// Returns the first days that are kept for each tenant.
+    pub async fn list_boundaries(&self, today: Date) -> Result<Vec<KeptDays>, MoveError> {
         let (mut all, mut last) = (Vec::new(), None);
         loop {
             let page = tenants::list_tenants(&self.store, last.as_ref(), TENANT_PAGE_ENTRIES).await?;
@@ -82,12 +104,24 @@ impl BodyMover {
             // The builder deletes a deleted tenant's rows and objects.
             let kept = page.into_iter().filter(|tenant| tenant.state != TenantStanding::Deleted);
             all.extend(kept.map(|tenant| {
-                let limit = tenant.limits.retention_days;
-                let days = retention::kept_days(limit, self.settings.keep_days, self.settings.remember_days);
-                (tenant.id, today.saturating_sub(time::Duration::days(days.into())))
+                let QuotaLimits { retention_days, body_days, .. } = tenant.limits;
+                let Settings { keep_days, remember_days, .. } = self.settings;
+                let days = retention::kept_days(retention_days, keep_days, remember_days);
+                let first = |days: u32| today.saturating_sub(time::Duration::days(days.into()));
+                let bodies = (1..days).contains(&body_days).then(|| first(body_days));
+                KeptDays { tenant: tenant.id, reports: first(days), bodies }
             }));
         }
     }
+}
+
+/// The first days that are kept for a tenant.
+pub struct KeptDays {
+    pub tenant: TenantId,
+    /// The first day of reports.
+    pub reports: Date,
+    /// The first day of bodies, if it is later.
+    pub bodies: Option<Date>,
 }
 
 /// Keeps the first failure, so that the other tenants are processed.

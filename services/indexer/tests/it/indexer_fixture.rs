@@ -112,6 +112,7 @@ impl World {
             postgres: self.postgres.clone(),
             kafka: self.kafka.clone(),
             objects: self.objects.clone(),
+            ..Config::default()
         };
         assert_eq!(config.validate(), []);
         RunningService::spawn(

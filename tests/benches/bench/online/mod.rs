@@ -4,6 +4,7 @@ mod database;
 pub mod fairness;
 pub mod flow;
 pub mod guarantee;
+pub mod history;
 pub mod http;
 pub mod late;
 pub mod latency;

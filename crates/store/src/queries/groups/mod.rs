@@ -16,19 +16,13 @@ pub use order::{GroupOrder, find_most_reports};
 pub use scope::{CountScope, replace_counts};
 pub use variants::GroupVariant;
 
-use crate::groups::{GroupStatus, find_short_ids};
-use crate::number::to_row;
-use crate::reports::normalize_term;
+use crate::groups::GroupStatus;
+use crate::report_rows::find_by_text;
 use crate::{GroupId, Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
-use std::collections::BTreeSet;
 use time::OffsetDateTime;
-use unslide_model::GroupRef;
 use utoipa::ToSchema;
-
-/// The groups by which reports are found.
-const MOST_FOUND: i64 = 10_000;
 
 /// The reports of one bug of an app. Texts come from symbols and devices.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
@@ -213,7 +207,7 @@ pub async fn list_groups(
 async fn find_known(tx: &mut TenantTx, filter: &GroupFilter) -> Result<Vec<Vec<GroupId>>> {
     let mut known = Vec::new();
     if let Some(text) = &filter.text {
-        let found = found_by(tx, text).await?;
+        let found = find_by_text(tx, text).await?;
         known.push(listed_as(tx, &found).await?);
     }
     // Of a rare version the index has the groups; a frequent one is found among the first groups of the order.
@@ -346,21 +340,6 @@ pub async fn find_group(tx: &mut TenantTx, id: GroupId, app: Option<&str>) -> Re
     Ok(group)
 }
 
-/// Returns the ids of the groups that a group, or the one that replaced it, counts reports of: its own, and
-/// those of the groups that are merged into it.
-pub(super) async fn with_merged(tx: &mut TenantTx, id: GroupId) -> Result<Vec<GroupId>> {
-    let (connection, tenant, _) = tx.parts();
-    Ok(sqlx::query_scalar!(
-        r#"WITH asked AS (SELECT coalesce((SELECT target FROM group_redirects WHERE tenant = $1 AND id = $2), $2) AS id)
-           SELECT g.id AS "id!: GroupId" FROM asked JOIN groups g ON g.tenant = $1 AND g.merged_into = asked.id
-           UNION ALL SELECT id FROM asked"#,
-        tenant,
-        id as GroupId
-    )
-    .fetch_all(connection)
-    .await?)
-}
-
 /// Returns the groups that are listed for these: their targets if they are merged.
 async fn listed_as(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupId>> {
     let (connection, tenant, _) = tx.parts();
@@ -370,62 +349,4 @@ async fn listed_as(tx: &mut TenantTx, groups: &[GroupId]) -> Result<Vec<GroupId>
         groups as &[GroupId]
     );
     Ok(listed.fetch_all(connection).await?)
-}
-
-/// Returns the groups, merged or not, that have a report with a text; at most [`MOST_FOUND`], those that were
-/// seen last.
-pub(crate) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
-    let named = find_named(tx, text).await?;
-    let patterns: Vec<String> =
-        list_spellings(&normalize_term(text)).iter().map(|text| build_like_pattern(text)).collect();
-    let (connection, tenant, _) = tx.parts();
-    let mut found = sqlx::query_scalar!(
-        r#"SELECT DISTINCT found AS "id!: GroupId" FROM unnest($1::text[]) AS p (pattern)
-           CROSS JOIN LATERAL unslide_groups_like(p.pattern, $2) found"#,
-        &patterns,
-        MOST_FOUND + 1
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    if to_row(found.len() as u64) > MOST_FOUND {
-        let newest = sqlx::query_scalar!(
-            r#"SELECT g.id AS "id: GroupId" FROM (SELECT DISTINCT found FROM unnest($2::text[]) AS p (pattern)
-                               CROSS JOIN LATERAL unslide_groups_like(p.pattern, NULL) found) f
-             JOIN groups g ON g.tenant = $1 AND g.id = f.found ORDER BY g.last_seen DESC LIMIT $3"#,
-            tenant,
-            &patterns,
-            MOST_FOUND
-        );
-        found = newest.fetch_all(connection).await?;
-    }
-    found.extend(named);
-    Ok(found)
-}
-
-/// Returns the group that a text names by its id or its short id, with the groups that are merged into it.
-async fn find_named(tx: &mut TenantTx, text: &str) -> Result<Vec<GroupId>> {
-    let id = match text.parse() {
-        Ok(GroupRef::Id(id)) => Some(GroupId::from_uuid(id)),
-        Ok(GroupRef::ShortId(name)) => find_short_ids(tx, &[name]).await?.pop().flatten(),
-        Err(_) => None,
-    };
-    match id {
-        Some(id) => with_merged(tx, id).await,
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Returns a text with its separators as each language writes them: `Cart.total`, `Cart::total` and `Cart total` are one name.
-/// Spaces may also separate words of a sentence around a name.
-fn list_spellings(text: &str) -> BTreeSet<String> {
-    let dots = text.replace("::", ".");
-    let only_dots = dots.replace(' ', ".");
-    let colons = [dots.replace('.', "::"), only_dots.replace('.', "::")];
-    colons.into_iter().chain([text.to_owned(), only_dots.replace('.', " "), dots, only_dots]).collect()
-}
-
-/// Returns a pattern of LIKE for texts that contain this one.
-fn build_like_pattern(text: &str) -> String {
-    let plain = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
-    format!("%{plain}%")
 }

@@ -5,6 +5,7 @@ mod counts;
 pub mod deltas;
 mod devices;
 mod hours;
+mod moved;
 mod regressions;
 pub mod regroup;
 mod sketches;

@@ -6,8 +6,10 @@ use crate::cursor::ReportCursor;
 use crate::events::{ReportPlace, StoreEvent};
 use crate::groups::lock_out_merges;
 use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING_INTERVAL, TenantGroupingRules};
+use crate::history;
 use crate::hooks;
 use crate::number::{from_row32, to_row32};
+use crate::reports::RowKey;
 use crate::reports::keys::{KeyRow, lock_known};
 use crate::reports::pages::list_oldest_reports;
 use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, truncate_title};
@@ -53,39 +55,6 @@ pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<Regroup
     let last = listed.last().map(|report| report.cursor);
     let reports = listed.into_iter().map(|report| (report.report_id, report.variant)).collect();
     Ok(RegroupStep::Page(RegroupPage { rules, reports, last }))
-}
-
-/// A stored report and its group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupedReport {
-    /// The report.
-    pub report_id: ReportId,
-    /// Which of those with this id.
-    pub variant: u32,
-    /// Its app.
-    pub app: String,
-    /// The group of its own fingerprint, which may be merged into another one.
-    pub group: Option<GroupId>,
-}
-
-/// Returns the newest stored reports.
-pub async fn list_newest_reports(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
-    let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT report_id, variant, app, group_id AS "group_id: GroupId" FROM reports WHERE tenant = $1
-         ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $2"#,
-        tenant,
-        i64::from(limit)
-    )
-    .fetch_all(connection)
-    .await?;
-    let reports = rows.into_iter().map(|row| GroupedReport {
-        report_id: ReportId::from_uuid(row.report_id),
-        variant: from_row32(row.variant),
-        app: row.app,
-        group: row.group_id,
-    });
-    Ok(reports.collect())
 }
 
 /// Returns the titles of groups.
@@ -184,30 +153,43 @@ impl<'m> Moving<'m> {
 
 /// Returns, under lock, the reports that still have the revision that was read and move to another group.
 async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec<Moving<'m>>> {
-    let mut by_report: BTreeMap<(Uuid, i32), &Regrouped> = BTreeMap::new();
+    let mut by_report: BTreeMap<RowKey, &Regrouped> = BTreeMap::new();
     for one in regrouped {
         by_report.insert((one.report_id.uuid(), to_row32(one.variant)), one);
     }
-    let wanted: Vec<(Uuid, i32)> = by_report.keys().copied().collect();
+    let wanted: Vec<RowKey> = by_report.keys().copied().collect();
     let keys = lock_known(tx, &wanted).await?;
+    let moved: Vec<_> =
+        keys.iter().filter(|key| key.history_version.is_some()).map(KeyRow::row_key).collect();
+    let document = match moved.is_empty() {
+        true => "[]".to_owned(),
+        false => history::read_moved_locked(tx, &moved).await?,
+    };
     let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row_key).unzip();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
+        r#"WITH moved AS MATERIALIZED (SELECT * FROM unslide_moved_reports($5::text::jsonb))
+           SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
                   r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id AS "group_id: GroupId", r.reason, r.title,
                   r.weight AS "weight!", r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            CROSS JOIN LATERAL (
-               SELECT * FROM reports o
-               WHERE o.tenant = $1 AND o.received_at = ANY ($2) AND o.received_at = k.received_at AND o.report_id = k.report_id
-                 AND o.variant = k.variant AND o.same_crash_as IS NULL
+               SELECT * FROM (
+                   (SELECT * FROM reports o
+                    WHERE o.tenant = $1 AND o.received_at = ANY ($2) AND o.received_at = k.received_at AND o.report_id = k.report_id
+                      AND o.variant = k.variant LIMIT 1)
+                   UNION ALL
+                   SELECT * FROM moved m WHERE m.tenant = $1 AND m.received_at = k.received_at AND m.report_id = k.report_id
+                                           AND m.variant = k.variant) o
+               WHERE o.same_crash_as IS NULL
                LIMIT 1) r
            ORDER BY r.report_id, r.variant"#,
         tenant,
         &times,
         &ids,
-        &variants
+        &variants,
+        document
     )
     .fetch_all(connection)
     .await?;
@@ -234,7 +216,11 @@ async fn lock_moving_reports<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) 
         let moves = one.to_group_row().map(|row| row.id) != one.from;
         (moves && from_row32(row.revision) == read.revision).then_some(one)
     });
-    Ok(moving.collect())
+    let moving: Vec<Moving<'m>> = moving.collect();
+    // The others stay where they are.
+    let back = moving.iter().map(|one| (one.report_id, one.variant)).filter(|report| moved.contains(report));
+    history::bring_back_reports(tx, back.collect()).await?;
+    Ok(moving)
 }
 
 /// Writes the groups and their titles into the reports' rows.

@@ -1,9 +1,12 @@
 //! The rows of `group_terms`: the search terms of a group, from its reports. Names of functions and files
 //! stay as long as the group has reports; the reason and title of a report go with it.
 
+use super::moved::{MovedTexts, list_texts};
 use crate::reports::rows::{GroupRow, GroupTexts};
+use crate::segments::day_bounds;
 use crate::{GroupId, Result, TenantTx};
 use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
 use unslide_model::one_line;
 
 /// Terms of a group, and of one report.
@@ -31,11 +34,14 @@ pub(in crate::reports) async fn update_terms<'t>(
     let new = terms_of(arrived);
     let left: BTreeSet<(GroupId, &str)> = left.flat_map(|(id, texts)| pair_with_group(id, texts)).collect();
     let groups: BTreeSet<GroupId> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
-    let known = read_terms(tx, groups.iter().copied().collect()).await?;
+    let losing: Vec<GroupId> = left.iter().map(|(id, _)| *id).collect();
+    let (known, days) = read_terms(tx, groups.iter().copied().collect(), &losing).await?;
     // Texts of a deleted group need no work.
     let left = left.into_iter().filter(|(id, _)| known.contains_key(id)).collect();
-    let gone = find_unused_texts(tx, left).await?;
-    rename_groups(tx, &gone).await?;
+    let mut gone = find_unused_texts(tx, left, days).await?;
+    let moved = Box::pin(list_texts(tx, gone.keys().copied())).await?;
+    keep_used_texts(&mut gone, &moved);
+    rename_groups(tx, &gone, &moved, days).await?;
     let changed = groups.into_iter().filter_map(|id| {
         let text = known.get(&id).map_or("", String::as_str);
         let forgotten = gone.get(&id).map_or(&[][..], Vec::as_slice);
@@ -77,6 +83,7 @@ fn pair_with_group(group: GroupId, texts: &GroupTexts) -> impl Iterator<Item = (
 async fn find_unused_texts(
     tx: &mut TenantTx,
     left: BTreeSet<(GroupId, &str)>,
+    days: DaySpan,
 ) -> Result<BTreeMap<GroupId, Vec<String>>> {
     let mut gone: BTreeMap<GroupId, Vec<String>> = BTreeMap::new();
     if left.is_empty() {
@@ -88,7 +95,8 @@ async fn find_unused_texts(
     let rows = sqlx::query!(
         r#"WITH said AS MATERIALIZED (
                SELECT g.id, lower(s.text) AS text FROM (SELECT DISTINCT id FROM unnest($2::uuid[]) AS u (id)) g
-               CROSS JOIN LATERAL (SELECT r.reason, r.title FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
+               CROSS JOIN LATERAL (SELECT r.reason, r.title FROM reports r
+                                   WHERE r.tenant = $1 AND r.group_id = g.id AND r.received_at >= $5 AND r.received_at < $6
                                    ORDER BY r.received_at DESC LIMIT $4) r
                CROSS JOIN LATERAL (VALUES (r.reason), (r.title)) AS s (text))
            SELECT n.id AS "id!: GroupId", n.text AS "text!" FROM unnest($2, $3::text[]) AS n (id, text)
@@ -96,7 +104,9 @@ async fn find_unused_texts(
         tenant,
         &ids as &[GroupId],
         &texts,
-        COMPARED_REPORTS_LIMIT
+        COMPARED_REPORTS_LIMIT,
+        days.from,
+        days.to
     )
     .fetch_all(connection)
     .await?;
@@ -106,26 +116,53 @@ async fn find_unused_texts(
     Ok(gone)
 }
 
+/// Removes the texts that reports in ClickHouse have, in any case.
+fn keep_used_texts(gone: &mut BTreeMap<GroupId, Vec<String>>, moved: &[MovedTexts]) {
+    for one in moved {
+        let said: Vec<String> =
+            [&one.reason, &one.title].into_iter().flatten().map(|text| text.to_lowercase()).collect();
+        if let Some(texts) = gone.get_mut(&one.group) {
+            texts.retain(|text| !said.contains(&text.to_lowercase()));
+        }
+    }
+    gone.retain(|_, texts| !texts.is_empty());
+}
+
 /// Renames groups with a title among these texts to the smallest title of the reports that are left.
-async fn rename_groups(tx: &mut TenantTx, gone: &BTreeMap<GroupId, Vec<String>>) -> Result<()> {
+async fn rename_groups(
+    tx: &mut TenantTx,
+    gone: &BTreeMap<GroupId, Vec<String>>,
+    moved: &[MovedTexts],
+    days: DaySpan,
+) -> Result<()> {
     if gone.is_empty() {
         return Ok(());
     }
     let (ids, texts): (Vec<GroupId>, Vec<String>) =
         gone.iter().flat_map(|(id, texts)| texts.iter().map(|text| (*id, text.clone()))).unzip();
+    let (moved_groups, moved_titles): (Vec<GroupId>, Vec<String>) =
+        moved.iter().filter_map(|one| Some((one.group, one.title.clone()?))).unzip();
     let (connection, tenant, _) = tx.parts();
     // If retention has removed all others, the kind at least is known.
     sqlx::query!(
         r#"UPDATE groups g
            SET title = coalesce((SELECT min(r.title COLLATE "C")
-                                 FROM (SELECT title FROM reports WHERE tenant = $1 AND group_id = g.id
-                                       ORDER BY received_at DESC LIMIT $4) r), g.kind)
+                                 FROM ((SELECT title FROM reports
+                                        WHERE tenant = $1 AND group_id = g.id AND received_at >= $7 AND received_at < $8
+                                        ORDER BY received_at DESC LIMIT $4)
+                                       UNION ALL
+                                       SELECT m.title FROM unnest($5::uuid[], $6::text[]) AS m (id, title)
+                                       WHERE m.id = g.id) r), g.kind)
            FROM unnest($2::uuid[], $3::text[]) AS n (id, text)
            WHERE g.tenant = $1 AND g.id = n.id AND lower(g.title) = lower(n.text)"#,
         tenant,
         &ids as &[GroupId],
         &texts,
-        COMPARED_REPORTS_LIMIT
+        COMPARED_REPORTS_LIMIT,
+        &moved_groups as &[GroupId],
+        &moved_titles,
+        days.from,
+        days.to
     )
     .execute(connection)
     .await?;
@@ -143,19 +180,47 @@ fn join_terms(new: &[String], known: &[&str]) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the terms of groups, under lock.
-async fn read_terms(tx: &mut TenantTx, groups: Vec<GroupId>) -> Result<BTreeMap<GroupId, String>> {
+/// The days of the newest reports of groups that lose a report: a statement that has them as parameters locks no others.
+#[derive(Clone, Copy)]
+struct DaySpan {
+    from: OffsetDateTime,
+    to: OffsetDateTime,
+}
+
+/// Reads the terms of groups, under lock, and the days of the newest reports of those that lose a report.
+async fn read_terms(
+    tx: &mut TenantTx,
+    groups: Vec<GroupId>,
+    losing: &[GroupId],
+) -> Result<(BTreeMap<GroupId, String>, DaySpan)> {
+    let mut days = DaySpan { from: OffsetDateTime::UNIX_EPOCH, to: OffsetDateTime::UNIX_EPOCH };
     if groups.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok((BTreeMap::new(), days));
     }
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT group_id AS "group_id: GroupId", terms FROM group_terms WHERE tenant = $1 AND group_id = ANY ($2)
-         ORDER BY group_id FOR UPDATE"#,
+        r#"SELECT t.group_id AS "group_id: GroupId", t.terms, d.first, d.last
+           FROM group_terms t
+           LEFT JOIN LATERAL (
+               SELECT min(n.day) FILTER (WHERE n.newer < $4::bigint) AS first, max(n.day) AS last
+               FROM (SELECT c.day, sum(sum(c.reports)) OVER (ORDER BY c.day DESC) - sum(c.reports) AS newer
+                     FROM group_day_counts c
+                     WHERE c.tenant = $1 AND c.group_id = t.group_id AND t.group_id = ANY ($3)
+                     GROUP BY c.day) n) d ON true
+           WHERE t.tenant = $1 AND t.group_id = ANY ($2)
+           ORDER BY t.group_id FOR UPDATE OF t"#,
         tenant,
-        &groups as &[GroupId]
+        &groups as &[GroupId],
+        losing as &[GroupId],
+        COMPARED_REPORTS_LIMIT
     );
-    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.group_id, row.terms)).collect())
+    let rows = rows.fetch_all(connection).await?;
+    let (first, last) =
+        (rows.iter().filter_map(|row| row.first).min(), rows.iter().filter_map(|row| row.last).max());
+    if let Some((first, last)) = first.zip(last) {
+        days = DaySpan { from: day_bounds(first).0, to: day_bounds(last).1 };
+    }
+    Ok((rows.into_iter().map(|row| (row.group_id, row.terms)).collect(), days))
 }
 
 async fn write_terms(tx: &mut TenantTx, changed: Vec<(GroupId, String)>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The rows of `groups` and `group_days`.
 
 use super::counts::CountDeltas;
+use super::moved::{self, MovedEnd};
 use super::sketches::DeviceSketches;
 use super::{Delta, EmptyGroups, GroupChange};
 use crate::groups::{refresh_totals, retire_empty};
@@ -128,7 +129,11 @@ pub(super) async fn look_again(
     )
     .execute(&mut *connection)
     .await?;
-    find_ends_again(tx, &ids, &times).await?;
+    // If ClickHouse does not answer, the known values stay, as if retention had removed all others.
+    if let Some(moved) = Box::pin(moved::find_ends(tx, &ids, &times)).await? {
+        let lost = find_ends_again(tx, &ids, &times).await?;
+        write_moved_ends(tx, &moved, &lost).await?;
+    }
     let targets: Vec<GroupId> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
     let touched = [ids, targets].concat();
     refresh_totals(tx, &touched).await?;
@@ -148,8 +153,13 @@ struct LostEnds {
 }
 
 /// Finds the first and the last report again of those of these groups that lost them. If retention has removed all others, the
-/// known values stay. The first report stays if only the last leaves: retention may have removed the first.
-async fn find_ends_again(tx: &mut TenantTx, ids: &[GroupId], times: &[OffsetDateTime]) -> Result<()> {
+/// known values stay. The first report stays if only the last leaves: retention may have removed the first. Returns the groups of which
+/// none was found.
+async fn find_ends_again(
+    tx: &mut TenantTx,
+    ids: &[GroupId],
+    times: &[OffsetDateTime],
+) -> Result<Vec<LostEnds>> {
     let (connection, tenant, _) = tx.parts();
     let mut lost = sqlx::query_as!(
         LostEnds,
@@ -169,7 +179,7 @@ async fn find_ends_again(tx: &mut TenantTx, ids: &[GroupId], times: &[OffsetDate
         let (Some(first), Some(last)) =
             (lost.iter().map(|one| one.first_seen).min(), lost.iter().map(|one| one.last_seen).max())
         else {
-            return Ok(());
+            return Ok(lost);
         };
         let first_until = near.map_or(last, |near| first.saturating_add(near).min(last));
         let last_from = near.map_or(first, |near| last.saturating_sub(near).max(first));
@@ -208,6 +218,44 @@ async fn find_ends_again(tx: &mut TenantTx, ids: &[GroupId], times: &[OffsetDate
             one.was_last &= !row.has_last;
         }
         lost.retain(|one| one.was_first || one.was_last);
+    }
+    Ok(lost)
+}
+
+/// Writes first and last reports in ClickHouse into the rows of groups that lost theirs, unless one in the database is farther out.
+/// `lost` are the groups of which the database has none.
+async fn write_moved_ends(tx: &mut TenantTx, moved: &[MovedEnd], lost: &[LostEnds]) -> Result<()> {
+    for is_first in [true, false] {
+        let ends: Vec<&MovedEnd> = moved.iter().filter(|end| end.is_first == is_first).collect();
+        if ends.is_empty() {
+            continue;
+        }
+        let is_alone = |end: &&MovedEnd| {
+            lost.iter().any(|one| one.id == end.group && if is_first { one.was_first } else { one.was_last })
+        };
+        let groups: Vec<GroupId> = ends.iter().map(|end| end.group).collect();
+        let times: Vec<OffsetDateTime> = ends.iter().map(|end| end.received_at).collect();
+        let versions: Vec<String> = ends.iter().map(|end| end.version.clone()).collect();
+        let alone: Vec<bool> = ends.iter().map(is_alone).collect();
+        let (connection, tenant, _) = tx.parts();
+        sqlx::query!(
+            "UPDATE groups g
+             SET own_first_seen = CASE WHEN $6 THEN n.seen ELSE g.own_first_seen END,
+                 own_first_version = CASE WHEN $6 THEN n.version ELSE g.own_first_version END,
+                 own_last_seen = CASE WHEN $6 THEN g.own_last_seen ELSE n.seen END,
+                 own_last_version = CASE WHEN $6 THEN g.own_last_version ELSE n.version END
+             FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::boolean[]) AS n (id, seen, version, alone)
+             WHERE g.tenant = $1 AND g.id = n.id
+               AND (n.alone OR CASE WHEN $6 THEN n.seen < g.own_first_seen ELSE n.seen > g.own_last_seen END)",
+            tenant,
+            &groups as &[GroupId],
+            &times,
+            &versions,
+            &alone,
+            is_first
+        )
+        .execute(connection)
+        .await?;
     }
     Ok(())
 }

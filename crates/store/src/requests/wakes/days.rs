@@ -1,13 +1,18 @@
 //! The reports of a day that lack system images, and the requests for them.
 
 use super::{Arrived, Last};
+use crate::history::{self, HistoryReport, HistorySearch, MoveWatch};
 use crate::number::{from_row32, to_row, to_row32};
 use crate::outbox::NeededSymbols;
+use crate::reports::RowKey;
 use crate::reports::{KeyRow, lock_known};
 use crate::requests::{self, Ask};
+use crate::segments::day_bounds;
 use crate::{Result, TenantTx, Uuid};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
+use unslide_history::{HistoryFilter, HistoryOrder, HistoryPlace};
 use unslide_model::{DebugId, ReportId};
 
 /// A stored report that may have to be asked for.
@@ -19,7 +24,7 @@ pub(crate) struct WaitingReport {
 }
 
 impl WaitingReport {
-    pub(crate) fn key(&self) -> (Uuid, i32) {
+    pub(crate) fn key(&self) -> RowKey {
         (self.report_id, self.variant)
     }
 
@@ -134,6 +139,25 @@ async fn list_waiting_on_day(
     last: Option<Last>,
     limit: u32,
 ) -> Result<Vec<WaitingReport>> {
+    let mut watch = MoveWatch::begin(tx).await?;
+    loop {
+        // As with all pages over both: see `pages`.
+        let moved = list_moved_on_day(tx, day, debug_ids, last, limit).await?;
+        let stored = list_stored_on_day(tx, day, debug_ids, last, limit).await?;
+        if watch.is_over(tx).await? {
+            return Ok(history::merge_pages(stored, moved, limit, |one| Reverse(one.cursor_position())));
+        }
+    }
+}
+
+/// Returns those of them that are in the database.
+async fn list_stored_on_day(
+    tx: &mut TenantTx,
+    day: Date,
+    debug_ids: &[Uuid],
+    last: Option<Last>,
+    limit: u32,
+) -> Result<Vec<WaitingReport>> {
     let begin = day.midnight().assume_utc();
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
@@ -155,9 +179,46 @@ async fn list_waiting_on_day(
     .await?)
 }
 
+/// Returns those of them that are in ClickHouse.
+async fn list_moved_on_day(
+    tx: &mut TenantTx,
+    day: Date,
+    debug_ids: &[Uuid],
+    last: Option<Last>,
+    limit: u32,
+) -> Result<Vec<WaitingReport>> {
+    let (begin, end) = day_bounds(day);
+    let one_image = match debug_ids {
+        [id] => Some(DebugId::from_uuid(*id)),
+        // All rows of the day are looked at.
+        _ => None,
+    };
+    let search = HistorySearch {
+        filter: HistoryFilter {
+            from: Some(begin),
+            to: Some(end),
+            system_image: one_image,
+            ..HistoryFilter::default()
+        },
+        order: HistoryOrder::NewestFirst,
+        after: last.map(|(received_at, report_id, variant)| HistoryPlace { received_at, report_id, variant }),
+    };
+    let lacks = |report: &HistoryReport| {
+        report.body_kept != Some(false) && report.system_images.iter().any(|id| debug_ids.contains(id))
+    };
+    let found = history::find_moved(tx, search, limit, lacks).await?;
+    let waiting = found.into_iter().map(|report| WaitingReport {
+        received_at: report.received_at,
+        report_id: report.report_id.uuid(),
+        variant: to_row32(report.variant),
+        system_images: report.system_images,
+    });
+    Ok(waiting.collect())
+}
+
 /// Locks the reports' keys, in the order in which everyone does.
 pub(crate) async fn lock_report_keys(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<Vec<KeyRow>> {
-    let reports: Vec<(Uuid, i32)> = found.iter().map(WaitingReport::key).collect();
+    let reports: Vec<RowKey> = found.iter().map(WaitingReport::key).collect();
     lock_known(tx, &reports).await
 }
 

@@ -10,6 +10,7 @@ pub use cursor::WakeCursor;
 
 use crate::number::{to_row, to_row32};
 use crate::outbox::NeededSymbols;
+use crate::reports::RowKey;
 use crate::slots;
 use crate::{Result, TenantTx, Uuid};
 use cursor::Last;
@@ -111,7 +112,7 @@ async fn still_waiting(
     debug_id: &DebugId,
     generation: u64,
     found: &[WaitingReport],
-) -> Result<BTreeSet<(Uuid, i32)>> {
+) -> Result<BTreeSet<RowKey>> {
     // A page is in the order of time: its ends say which days' tables to look into.
     let (Some(newest), Some(oldest)) = (found.first(), found.last()) else { return Ok(BTreeSet::new()) };
     days::lock_report_keys(tx, found).await?;

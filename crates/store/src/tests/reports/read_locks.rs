@@ -5,7 +5,9 @@ use crate::queries::durations::group_durations;
 use crate::queries::groups;
 use crate::queries::groups::context::read_group_context;
 use crate::queries::report::find_report;
-use crate::report_rows::{ReportFilter, Sample, SampleScope, find_neighbours, list_reports, read_samples};
+use crate::report_rows::{
+    ReportFilter, ReportSample, SampleScope, find_neighbours, list_reports, read_samples,
+};
 use crate::reports::Arrival;
 use crate::reports::partitions::{ensure_partitions, read_lock_capacity};
 use crate::tests::database::{Database, acme, arrival, grouping, start};
@@ -47,10 +49,11 @@ struct SampledCount {
 }
 
 async fn count_sample(tx: &mut TenantTx, scope: SampleScope<'_>, limit: i64) -> Result<i64> {
-    let rows: Vec<SampledCount> = read_samples(tx, [Sample::new(scope, "r.version", limit)], &|query| {
-        query.push("SELECT count(*) AS reports FROM newest");
-    })
-    .await?;
+    let rows: Vec<SampledCount> =
+        read_samples(tx, [ReportSample::new(scope, "r.version", limit)], &|query| {
+            query.push("SELECT count(*) AS reports FROM newest");
+        })
+        .await?;
     Ok(rows[0].reports)
 }
 

@@ -5,6 +5,7 @@ use crate::groups::rules::{self, RegroupStatus, SETTLING_INTERVAL};
 use crate::groups::{self, GroupActor, GroupStatus, GroupUpdate};
 use crate::jobs::{self, JobKind};
 use crate::queries::groups::{self as listed, GroupFilter, GroupOrder, ListedGroup};
+use crate::report_rows::list_newest_reports;
 use crate::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use crate::tests::database::{Database, acme, grouping, image, revised, tenant_id};
 use time::Duration;
@@ -167,10 +168,10 @@ async fn reports_that_came_late_are_looked_at_again_and_other_rules_end_the_job(
         .unwrap();
     assert_eq!((newer, jobs.len()), (2, 2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let found = regroup::list_newest_reports(&mut tx, 2).await.unwrap();
+    let found = list_newest_reports(&mut tx, 2).await.unwrap();
     assert_eq!(found.iter().map(|one| one.report_id.0[0]).collect::<Vec<_>>(), [6, 3]);
     drop(tx);
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     assert!(rules::get(&mut other).await.unwrap().is_none());
-    assert!(regroup::list_newest_reports(&mut other, 10).await.unwrap().is_empty());
+    assert!(list_newest_reports(&mut other, 10).await.unwrap().is_empty());
 }

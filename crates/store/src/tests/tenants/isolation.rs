@@ -115,6 +115,10 @@ const TABLES_OF_FEATURES: &str =
      VALUES ('acme', '11111111-1111-1111-1111-111111111111', 0, 1, now());
      INSERT INTO stored_events (tenant, queued_at, report_id, variant, revision)
      VALUES ('acme', now(), '11111111-1111-1111-1111-111111111111', 0, 1);
+     INSERT INTO history_moves (tenant, day, token, begun_at, places) VALUES ('acme', now()::date, md5('token')::uuid, now(), '[]');
+     INSERT INTO history_deletions (tenant, received_at, report_id, variant, version, queued_at)
+     VALUES ('acme', now(), md5('moved')::uuid, 0, 1, now());
+     INSERT INTO history_tenants (tenant, ended_moves, newest_at) VALUES ('acme', 1, now());
      INSERT INTO stored_event_turns (tenant, next_send_at) VALUES ('acme', now());
      INSERT INTO parquet_exports (tenant, shown_address, sealed_target, changed_at, first_day, next_day, next_write_at)
      VALUES ('acme', '', '', now(), now()::date, now()::date, now());
@@ -420,6 +424,13 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "a search by an index that row-level security closes: ids of the transaction's own tenant",
     ),
     (
+        "unslide_history_deletions_due",
+        "the indexer deletes rows of all tenants at ClickHouse: slugs and times only",
+    ),
+    ("unslide_history_due", "the indexer finds rows to move: slugs, days and times only"),
+    ("unslide_history_moves_abandon", "gives up what dead writers left: gives a number"),
+    ("unslide_history_tenants", "an operator moves rows of all tenants back: slugs only"),
+    (
         "unslide_ignored_groups_due",
         "the builder opens groups that are ignored until a time: slugs and ids only",
     ),
@@ -440,6 +451,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_outbox_take_back", "the relay tries again what was set aside: gives a number"),
     ("unslide_outbox_unsent", "the relay sends the messages of all tenants"),
     ("unslide_partitions_drop", "days that are over go for all tenants"),
+    ("unslide_partitions_drop_empty", "tables of days without a row of any tenant go: gives a number"),
     ("unslide_partitions_ensure", "days are made for all tenants"),
     (
         "unslide_purge",

@@ -20,6 +20,7 @@ struct ReportsPage {
     next: Option<String>,
     /// Set if the page ended before it was full: older reports were not compared yet.
     searched_to: Option<OffsetDateTime>,
+    history_unavailable: Option<OffsetDateTime>,
     links: Vec<ListLink>,
     filtered: bool,
     /// The number of reports in the list; absent on further pages, and if it is not known.
@@ -63,6 +64,7 @@ pub async fn render_page(
             .with_bar(bar),
         reports: found.items,
         searched_to: found.searched_to,
+        history_unavailable: found.history_unavailable,
         next: found.next_cursor.map(|cursor| state.at_cursor(REPORTS_PAGE, &REPORT_FILTERS, &cursor)),
         links: lists::list_links(&lists, "reports", &state.parameter_pairs(&REPORT_FILTERS)),
         is_unknown_id: state.get("q").and_then(read_id).is_some(),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use unslide_model::{ReportId, TenantId};
 use unslide_report::Report;
 use unslide_store::queries::report;
-use unslide_store::reports::regroup::{self, GroupedReport};
+use unslide_store::report_rows::{GroupedReport, list_newest_reports};
+use unslide_store::reports::regroup;
 use unslide_store::{GroupId, groups};
 use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
 
@@ -94,7 +95,7 @@ pub async fn try_grouping_rules(
     }
     let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
     let mut tx = symbolication.storage.tenant(access.tenant()).await?;
-    let newest = regroup::list_newest_reports(&mut tx, reports).await?;
+    let newest = list_newest_reports(&mut tx, reports).await?;
     tx.rollback();
     let mut effect = Effects::default();
     for report in &newest {

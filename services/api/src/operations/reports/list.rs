@@ -84,6 +84,10 @@ pub struct ReportListPage {
     /// this time or later was compared (RFC 3339). `next_cursor` goes on with older ones.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub searched_to: Option<OffsetDateTime>,
+    /// Present if rows of older reports are in ClickHouse and it does not answer: the list ends with reports that arrived after this
+    /// time (RFC 3339).
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub history_unavailable: Option<OffsetDateTime>,
 }
 
 /// List reports
@@ -109,7 +113,8 @@ pub async fn list_reports(
     let mut tx = storage.tenant(access.tenant()).await?;
     let found = reports::list_reports(&mut tx, &filter, after.as_ref(), limit).await?;
     let next_cursor = found.next.map(|next| list.encode_cursor(&next.to_string()));
-    Ok(Json(ReportListPage { items: found.reports, next_cursor, searched_to: found.searched_to }))
+    let reports::ReportPage { searched_to, history_unavailable, .. } = found;
+    Ok(Json(ReportListPage { items: found.reports, next_cursor, searched_to, history_unavailable }))
 }
 
 /// Counts the reports of a list, for its page.

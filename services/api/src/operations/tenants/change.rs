@@ -36,6 +36,8 @@ pub struct LimitsChange {
     pub symbol_bytes: Option<u64>,
     /// Days that reports are kept.
     pub retention_days: Option<u32>,
+    /// Days that the bodies of reports are kept, if fewer. Lists and counts keep the reports. 0: as long as reports.
+    pub body_days: Option<u32>,
 }
 
 impl LimitsChange {
@@ -46,6 +48,7 @@ impl LimitsChange {
         limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
         limits.symbol_bytes = self.symbol_bytes.unwrap_or(limits.symbol_bytes);
         limits.retention_days = self.retention_days.unwrap_or(limits.retention_days);
+        limits.body_days = self.body_days.unwrap_or(limits.body_days);
     }
 }
 

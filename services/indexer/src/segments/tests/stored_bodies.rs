@@ -54,6 +54,11 @@ impl World {
         World { database, objects, memory, settings, host, bodies: BTreeMap::new() }
     }
 
+    /// Stores with another client from now on.
+    pub fn use_store(&mut self, store: unslide_store::Store) {
+        self.database.store = store;
+    }
+
     /// Creates the mover of another indexer, which stops after a step.
     pub fn mover(&self, stop_after: Option<MoveStep>) -> BodyMover {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();

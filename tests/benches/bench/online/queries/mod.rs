@@ -1,6 +1,6 @@
 //! How long a dashboard waits for its lists and pages, with few and with many stored reports.
 
-mod fill;
+pub mod fill;
 mod statements;
 
 use fill::{APPS, DAYS, Fill, VERSIONS, word};
