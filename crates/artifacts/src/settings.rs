@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_model::{Secret, is_local};
+use unslide_model::{Secret, is_sent_unencrypted};
 
 /// Address of object storage, and its credentials. The defaults name AWS itself and leave the credentials to
 /// the environment: variables, profile, web identity, container or instance role.
@@ -79,12 +79,8 @@ impl Settings {
     /// Returns the setting that is unsafe outside a private network: field and reason.
     #[must_use]
     pub fn find_insecure(&self) -> Option<(&'static str, String)> {
-        let host = self.endpoint.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
-        // The colons of an IPv6 address are in brackets.
-        let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-        let host = port.map_or(host, |(host, _)| host);
         let reason = "sends symbols and reports unencrypted to another host: use https";
-        (!is_local(host)).then(|| ("endpoint", reason.to_owned()))
+        is_sent_unencrypted(self.endpoint.as_deref()?).then(|| ("endpoint", reason.to_owned()))
     }
 
     /// Returns all problems of these settings: field and reason.

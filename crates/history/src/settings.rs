@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use unslide_model::{Secret, is_local};
+use unslide_model::{Secret, is_sent_unencrypted};
 
 /// Address of the ClickHouse that has old rows of reports. Without a URL all rows stay in PostgreSQL.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -50,12 +50,8 @@ impl HistorySettings {
     /// Returns the setting that is unsafe outside of a private network: field and reason.
     #[must_use]
     pub fn find_insecure(&self) -> Option<(&'static str, String)> {
-        let host = self.url.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
-        // The colons of an IPv6 address are in brackets.
-        let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-        let host = port.map_or(host, |(host, _)| host);
         let reason = "sends reports and the password unencrypted to another host: use https";
-        (!is_local(host)).then(|| ("url", reason.to_owned()))
+        is_sent_unencrypted(self.url.as_deref()?).then(|| ("url", reason.to_owned()))
     }
 
     /// Returns all problems of these settings: field and reason. Without a URL there are none.

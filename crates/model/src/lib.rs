@@ -41,7 +41,7 @@ pub use resource_use::{PROCESS_USE, ResourceUse, ResourceUses};
 pub use signal::AppSignal;
 pub use text::causes::format_causes;
 pub use text::figures;
-pub use text::host::is_local;
+pub use text::host::{is_local, is_sent_unencrypted};
 pub use text::json;
 pub use text::line::{first_bytes, one_line};
 pub use text::moment::{Moment, format_time};

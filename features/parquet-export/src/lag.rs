@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use unslide_store::Store;
 
-/// Interval between two measurements.
+/// Interval between two measurements of the lag.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Measures until `stop`.
+/// Measures the lag until `stop` is cancelled.
 pub fn start_measuring(
     store: Store,
     times: ExportTimes,

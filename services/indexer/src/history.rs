@@ -155,7 +155,7 @@ impl HistoryMover {
         failed.map_or(Ok(is_full && moved_any), Err)
     }
 
-    /// Drops tables of days whose rows have all moved, so that years of days do not take the locks of every statement.
+    /// Drops tables of days of which all rows have moved, so that years of days do not take the locks of every statement.
     async fn drop_empty_days(&self, changed_before: OffsetDateTime) -> Result<(), MoveError> {
         let before = changed_before.to_offset(UtcOffset::UTC).date();
         match partitions::drop_empty(&self.store, before, DROPPED_TABLES_LIMIT).await {

@@ -283,7 +283,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Defers the reports whose rows are in ClickHouse, which does not give them now, and all later reports of their tenants in the
+    /// Defers the reports with rows in ClickHouse, which does not give them now, and all later reports of their tenants in the
     /// same partitions: revisions are stored in their order.
     ///
     /// # Errors

@@ -50,6 +50,17 @@ impl JobLease {
     }
 }
 
+/// Returns true if the transaction's owner has a job of this kind that is not over.
+pub async fn has_job(tx: &mut OwnerTx, kind: &str) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        "SELECT id FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running') LIMIT 1",
+        tenant,
+        kind
+    );
+    Ok(found.fetch_optional(connection).await?.is_some())
+}
+
 /// Adds a job of the transaction's owner.
 pub async fn add_job(tx: &mut OwnerTx, work: &Work) -> Result<JobId> {
     add_later(tx, work, Duration::ZERO).await

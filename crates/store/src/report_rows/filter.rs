@@ -49,25 +49,21 @@ pub struct ReportFilter {
 impl ReportFilter {
     /// Returns the conditions that ClickHouse decides. Every report that matches in PostgreSQL matches them.
     pub(super) fn to_history_filter(&self) -> HistoryFilter {
-        let ReportFilter {
-            app, version, build, from, to, kind, status, fatal, counted, symbols_missing, ..
-        } = self.clone();
-        let ReportFilter { model, os_version, same_crash_as, key, .. } = self.clone();
         HistoryFilter {
-            app,
-            version,
-            build,
-            kind,
-            status,
-            model,
-            os_version,
-            fatal,
-            symbols_missing,
-            counted,
-            same_crash_as,
-            key,
-            from,
-            to,
+            app: self.app.clone(),
+            version: self.version.clone(),
+            build: self.build.clone(),
+            kind: self.kind.clone(),
+            status: self.status.clone(),
+            model: self.model.clone(),
+            os_version: self.os_version.clone(),
+            fatal: self.fatal,
+            symbols_missing: self.symbols_missing,
+            counted: self.counted,
+            same_crash_as: self.same_crash_as,
+            key: self.key.clone(),
+            from: self.from,
+            to: self.to,
             ..HistoryFilter::default()
         }
     }

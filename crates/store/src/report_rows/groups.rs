@@ -1,6 +1,6 @@
 //! A group with those that are merged into it, and the days on which their reports arrived.
 
-use super::windows::{CountedDay, DayWindow};
+use super::statement::windows::{CountedDay, DayWindow};
 use crate::segments::utc_day;
 use crate::{GroupId, Result, TenantTx};
 use time::OffsetDateTime;
@@ -58,6 +58,6 @@ impl GroupRows {
         let Some(days) = &self.days else { return DayWindow::everything() };
         let last = to.map(utc_day);
         let first = days.iter().position(|one| last.is_none_or(|last| one.day <= last));
-        DayWindow::of_days(&days[first.unwrap_or(days.len())..], from, limit)
+        DayWindow::for_days(&days[first.unwrap_or(days.len())..], from, limit)
     }
 }

@@ -1,6 +1,6 @@
 //! Reports of an image: by its waits, or by the days that have it as a system image.
 
-use super::moved::MovedReports;
+use super::statement::moved::MovedReports;
 use crate::number::to_row32;
 use crate::segments::day_bounds;
 use crate::{Result, TenantTx};

@@ -4,7 +4,7 @@ use super::filter::ReportFilter;
 use super::matching::{Matching, read_newest};
 use super::row::ReportPage;
 use super::scan::{ScanBudget, scan_reports};
-use super::windows::DayWindow;
+use super::statement::windows::DayWindow;
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::{Result, TenantTx};

@@ -3,11 +3,11 @@
 use super::filter::{ReportFilter, push_filter};
 use super::groups::GroupRows;
 use super::images::ImageReports;
-use super::moved::MovedReports;
 use super::row::{REPORT_COLUMNS, ReportRow};
-use super::sources::{DaysOf, FoundList, RowSource, read_sources};
+use super::statement::moved::MovedReports;
+use super::statement::sources::{DaysOf, FoundList, RowSource, read_sources};
+use super::statement::windows::{DayWindow, PAGE_DAYS};
 use super::text_search::find_by_text;
-use super::windows::{DayWindow, PAGE_DAYS};
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::{GroupId, Result, TenantTx};

@@ -8,17 +8,14 @@ mod groups;
 mod images;
 mod list;
 mod matching;
-mod moved;
 mod neighbours;
-mod newest;
 mod persons;
 mod row;
 mod samples;
 mod scan;
-mod sources;
+mod statement;
 mod text_search;
 mod total;
-mod windows;
 
 pub use filter::ReportFilter;
 pub(crate) use groups::GroupRows;
@@ -26,14 +23,13 @@ pub use list::{count_reports, list_reports};
 #[cfg(test)]
 pub(crate) use list::{explain, list_within};
 pub use neighbours::find_neighbours;
-pub use newest::{GroupedReport, list_newest_reports};
 pub(crate) use persons::{PersonRows, list_of_runs, read_person_rows};
 pub(crate) use row::REPORT_COLUMNS;
 pub use row::{ReportPage, ReportRow};
 pub(crate) use samples::read_group_sample;
-pub use samples::{ReportSample, SampleScope, read_samples};
+pub use samples::{GroupedReport, ReportSample, SampleScope, list_newest_reports, read_samples};
 #[cfg(test)]
 pub(crate) use scan::ScanBudget;
-pub use sources::PushSelect;
+pub use statement::sources::PushSelect;
 pub(crate) use text_search::find_by_text;
 pub use total::{ReportTotal, read_total};

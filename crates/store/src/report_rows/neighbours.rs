@@ -2,7 +2,7 @@
 
 use super::groups::GroupRows;
 use super::row::ReportRow;
-use super::windows::DayWindow;
+use super::statement::windows::DayWindow;
 use crate::history::{HistoryReport, HistorySearch, find_moved};
 use crate::number::{from_row32, to_row32};
 use crate::segments::utc_day;
@@ -50,10 +50,10 @@ async fn find_neighbour(
     }
     // The day of the report, and the next one with reports. That of a count may have none any more.
     let near = [day].into_iter().chain(beyond.first().copied()).collect();
-    let found = read_neighbour(tx, groups, report, side, DayWindow::of_dates(near)).await?;
+    let found = read_neighbour(tx, groups, report, side, DayWindow::for_dates(near)).await?;
     let found = match found {
         None if beyond.len() > 1 => {
-            read_neighbour(tx, groups, report, side, DayWindow::of_dates(beyond)).await?
+            read_neighbour(tx, groups, report, side, DayWindow::for_dates(beyond)).await?
         }
         found => found,
     };
@@ -74,12 +74,14 @@ async fn find_moved_neighbour(
     side: Side,
 ) -> Result<Option<Place>> {
     let ReportRow { received_at, report_id, variant, .. } = *report;
-    let (order, filter) = match side {
-        Side::Newer => (HistoryOrder::OldestFirst, groups.to_history_filter()),
-        Side::Older => (HistoryOrder::NewestFirst, groups.to_history_filter()),
+    let search = HistorySearch {
+        filter: groups.to_history_filter(),
+        order: match side {
+            Side::Newer => HistoryOrder::OldestFirst,
+            Side::Older => HistoryOrder::NewestFirst,
+        },
+        after: Some(HistoryPlace { received_at, report_id, variant }),
     };
-    let search =
-        HistorySearch { filter, order, after: Some(HistoryPlace { received_at, report_id, variant }) };
     let is_of_group = |found: &HistoryReport| found.group_id.is_some_and(|id| groups.ids.contains(&id));
     let found = find_moved(tx, search, 1, is_of_group).await?;
     Ok(found.first().map(HistoryReport::position))

@@ -1,9 +1,9 @@
 //! Reports of a person: of a device, of a user, or of runs of an app.
 
 use super::images::push_behind;
-use super::moved::MovedReports;
-use super::sources::{PushSelect, RowSource, read_sources};
-use super::windows::DayWindow;
+use super::statement::moved::MovedReports;
+use super::statement::sources::{PushSelect, RowSource, read_sources};
+use super::statement::windows::DayWindow;
 use crate::persons::PersonHash;
 use crate::{Result, TenantTx, Uuid};
 use sqlx::postgres::PgRow;

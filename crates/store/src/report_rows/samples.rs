@@ -1,9 +1,10 @@
 //! Samples: statements over the newest reports of something, for features that count what these say.
 
 use super::groups::GroupRows;
-use super::moved::MovedReports;
-use super::sources::{DaysOf, PushSelect, RowSource, read_sources};
-use super::windows::{DayWindow, SAMPLE_DAYS};
+use super::statement::moved::MovedReports;
+use super::statement::sources::{DaysOf, PushSelect, RowSource, read_sources};
+use super::statement::windows::{DayWindow, SAMPLE_DAYS};
+use crate::column::{ReportIdColumn, U32};
 use crate::events::ReportPlace;
 use crate::number::to_row32;
 use crate::segments::utc_day;
@@ -11,6 +12,7 @@ use crate::{GroupId, Result, TenantTx, Uuid};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
+use unslide_model::ReportId;
 
 /// The order of lists: the newest first.
 const NEWEST_FIRST: &str = "received_at DESC, report_id DESC, variant DESC";
@@ -76,7 +78,7 @@ impl<'s> ReportSample<'s> {
             | SampleScope::Group(_) => DayWindow::before(now, self.from, SAMPLE_DAYS),
             SampleScope::Places(places) => {
                 let days = places.iter().map(|place| utc_day(place.received_at)).collect();
-                DayWindow::of_dates(days)
+                DayWindow::for_dates(days)
             }
             SampleScope::EachVersion { .. } => DayWindow::everything(),
         }
@@ -224,4 +226,29 @@ where
     let moved = vec![MovedReports::for_filter(groups.to_history_filter(), None)];
     let source = RowSource { moved, ..RowSource::new("newest", limit, window, push_rows) };
     Ok(read_sources(tx, &mut [source], push_select).await?.rows)
+}
+
+/// A stored report and its group.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct GroupedReport {
+    /// The report.
+    #[sqlx(try_from = "ReportIdColumn")]
+    pub report_id: ReportId,
+    /// Which of those with this id.
+    #[sqlx(try_from = "U32")]
+    pub variant: u32,
+    /// Its app.
+    pub app: String,
+    /// The group of its own fingerprint, which may be merged into another one.
+    #[sqlx(rename = "group_id")]
+    pub group: Option<GroupId>,
+}
+
+/// Returns the newest stored reports.
+pub async fn list_newest_reports(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
+    let sample = ReportSample::new(SampleScope::Tenant, "r.app, r.group_id", i64::from(limit));
+    read_samples(tx, [sample], &|query| {
+        query.push("SELECT report_id, variant, app, group_id FROM newest");
+    })
+    .await
 }

@@ -6,7 +6,7 @@
 use super::filter::{ReportFilter, push_filter};
 use super::matching::{GROUPS_BY_INDEX_LIMIT, Matching, push_page, read_newest};
 use super::row::ReportPage;
-use super::windows::DayWindow;
+use super::statement::windows::DayWindow;
 use crate::cursor::ReportCursor;
 use crate::number::to_row;
 use crate::{GroupId, Result, TenantTx};

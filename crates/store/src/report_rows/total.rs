@@ -2,7 +2,7 @@
 
 use super::filter::{ReportFilter, push_filter};
 use super::matching::Matching;
-use super::windows::DayWindow;
+use super::statement::windows::DayWindow;
 use crate::history::read_moved_rows;
 use crate::number::to_row;
 use crate::{Result, TenantTx};

@@ -170,7 +170,7 @@ async fn drop_bodies(tx: &mut TenantTx, dropped: &[StoredRevision]) -> Result<()
 }
 
 /// Drops bodies of the transaction's tenant of reports that arrived before the day `before`, at most `limit` of them. The reports stay in
-/// lists and counts; those whose rows are in ClickHouse come back, and move again. A report that is requested keeps its body until
+/// lists and counts; those with rows in ClickHouse come back, and move again. A report that is requested keeps its body until
 /// the answer. Returns the number of bodies.
 pub async fn expire_bodies(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
     let (end, _) = day_bounds(before);

@@ -2,8 +2,7 @@
 
 use crate::cursor::ReportCursor;
 use crate::history::{self, HistorySearch, MoveWatch};
-use crate::number::{from_row32, to_row, to_row32};
-use crate::reports::RowKey;
+use crate::number::{from_row32, to_row};
 use crate::segments::{day_bounds, utc_day};
 use crate::{Result, TenantTx, Uuid};
 use time::{Date, Duration, OffsetDateTime};
@@ -71,10 +70,7 @@ pub async fn read_moved_of_day(
         order: HistoryOrder::OldestFirst,
         after: Some(after.to_history_place()),
     };
-    let found = history::find_moved(tx, search, limit, |report| report.app == app).await?;
-    let rows: Vec<RowKey> =
-        found.iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
-    history::read_moved(tx, &rows).await
+    history::read_moved_page(tx, search, limit).await
 }
 
 /// Returns those of them that are in the database.

@@ -104,17 +104,18 @@ async fn join_tellings(tx: &mut TenantTx, own: ReportKey, other: ReportKey) -> R
     }
     let keys = lock_known(tx, &[own, counted].map(|(id, variant)| (id.uuid(), variant))).await?;
     history::bring_back(tx, &keys).await?;
-    let (Some(own), Some(counted)) = (read_counted(tx, own).await?, read_counted(tx, counted).await?) else {
+    let find_key = |(id, variant): ReportKey| keys.iter().find(|key| key.row_key() == (id.uuid(), variant));
+    let (Some(own_key), Some(counted_key)) = (find_key(own), find_key(counted)) else { return Ok(false) };
+    let (Some(own), Some(counted)) = (read_counted(tx, own_key).await?, read_counted(tx, counted_key).await?)
+    else {
         return Ok(false);
     };
     if own.run_id.zip(counted.run_id).is_some_and(|(own, counted)| own != counted) {
         return Ok(false);
     }
     let is_own_better = own.rank(&counted) < counted.rank(&own);
-    let (better, worse) = if is_own_better { (own, counted) } else { (counted, own) };
-    let Some(key) = keys.iter().find(|key| key.row_key() == (worse.key.0.uuid(), worse.key.1)) else {
-        return Ok(false);
-    };
+    let (better, worse, key) =
+        if is_own_better { (own, counted, counted_key) } else { (counted, own, own_key) };
     if !stop_counting(tx, key, better.key.0.uuid()).await? {
         return Ok(false);
     }
@@ -182,26 +183,24 @@ async fn find_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Rep
 }
 
 /// Reads a report if it counts for its crash.
-async fn read_counted(tx: &mut TenantTx, report: ReportKey) -> Result<Option<Telling>> {
-    let times = find_arrival_times(tx, &[report.0.uuid()]).await?;
+async fn read_counted(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Telling>> {
+    let (id, variant) = key.row_key();
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
-        r#"SELECT r.teller, r.metric_kit AS "metric_kit!", r.run_id, r.received_at AS "received_at!" FROM report_keys k
-           JOIN reports r ON r.tenant = $1 AND r.received_at = ANY ($4) AND r.received_at = k.received_at
-                         AND r.report_id = k.report_id AND r.variant = k.variant
-           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND r.fatal AND r.same_crash_as IS NULL"#,
+        "SELECT teller, metric_kit, run_id FROM reports
+         WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND fatal AND same_crash_as IS NULL",
         tenant,
-        report.0.uuid(),
-        report.1,
-        &times
+        key.received_at,
+        id,
+        variant
     )
     .fetch_optional(connection)
     .await?;
     Ok(row.map(|row| Telling {
-        key: report,
+        key: (key.report_id, variant),
         teller: teller_from_columns(row.teller.as_deref(), row.metric_kit),
         run_id: row.run_id.map(RunId::from_uuid),
-        received_at: row.received_at,
+        received_at: key.received_at,
     }))
 }
 

@@ -28,7 +28,7 @@ pub enum ColumnKind {
     Flag,
 }
 
-/// A column.
+/// A column of the files, and its values.
 pub struct Column {
     pub name: &'static str,
     pub kind: ColumnKind,

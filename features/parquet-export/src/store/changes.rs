@@ -48,7 +48,7 @@ pub async fn collect_changes(tx: &mut TenantTx) -> Result<bool> {
     Ok(counted.fetch_one(connection).await? >= CHANGES_LIMIT)
 }
 
-/// Forgets the changes and files of days before this one, whose reports end by their age: what is in the bucket stays. Returns the number of
+/// Forgets the changes and files of days before this one, of which reports end by their age: what is in the bucket stays. Returns the number of
 /// days with a deleted report that were not written again.
 pub async fn drop_changes(tx: &mut TenantTx, before: Date) -> Result<i64> {
     let (connection, tenant, _) = tx.parts();

@@ -78,7 +78,7 @@ pub async fn set_export(tx: &mut TenantTx, new: &NewExportRow) -> Result<()> {
     Ok(())
 }
 
-/// Removes the export with what is known of its files, under the lock of [`lock_export`]. Returns false if there is none.
+/// Removes the export with the rows of its files, under the lock of [`lock_export`]. Returns false if there is none.
 pub async fn remove_export(tx: &mut TenantTx) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let removed = sqlx::query!("DELETE FROM parquet_exports WHERE tenant = $1", tenant);
@@ -155,17 +155,6 @@ pub async fn record_success(tx: &mut TenantTx, export: &ExportRow) -> Result<()>
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// Returns true if the transaction's tenant has a job of this kind that is not over.
-pub async fn has_job(tx: &mut TenantTx, kind: &str) -> Result<bool> {
-    let (connection, tenant, _) = tx.parts();
-    let found = sqlx::query_scalar!(
-        "SELECT id FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running') LIMIT 1",
-        tenant,
-        kind
-    );
-    Ok(found.fetch_optional(connection).await?.is_some())
 }
 
 /// Returns the time at which the oldest work of any tenant was due: a day this long after its end, a change this long after it.

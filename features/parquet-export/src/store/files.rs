@@ -25,7 +25,7 @@ pub async fn add_file(tx: &mut TenantTx, path: &str, day: Date, generation: i64)
     Ok(())
 }
 
-/// Returns the replaced files whose time is over.
+/// Returns the replaced files that may be deleted now.
 pub async fn list_ended(tx: &mut TenantTx, limit: i64) -> Result<Vec<EndedFile>> {
     let (connection, tenant, now) = tx.parts();
     let ended = sqlx::query_as!(

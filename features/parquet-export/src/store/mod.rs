@@ -9,8 +9,8 @@ mod rows;
 pub use changes::{collect_changes, drop_changes, queue_changes};
 pub use days::{DueDay, WrittenDay, count_waiting, find_due_change, find_generation, finish_day};
 pub use exports::{
-    ExportRow, NewExportRow, get_export, has_job, is_current, lock_export, oldest_due, record_failure,
-    record_success, remove_export, set_export, skip_days,
+    ExportRow, NewExportRow, get_export, is_current, lock_export, oldest_due, record_failure, record_success,
+    remove_export, set_export, skip_days,
 };
 pub use files::{EndedFile, add_file, forget_file, list_ended};
 pub use rows::{ExportedReport, RowPosition, RowReportId, find_next_app, list_rows};

@@ -74,7 +74,7 @@ impl RowPosition {
 }
 
 impl ExportedReport {
-    /// Returns its place.
+    /// Returns its place among the rows of its app and day.
     pub fn position(&self) -> RowPosition {
         RowPosition { received_at: self.received_at, report_id: self.report_id, variant: self.variant }
     }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use time::{Date, Duration, OffsetDateTime};
 use tokio::time::Instant;
 use unslide_api::feature::buckets::BucketTarget;
-use unslide_api::feature::tenant_turns::retry_pause;
+use unslide_api::feature::tenant_turns::server_pause;
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
 use unslide_model::TenantId;
 use unslide_store::jobs::{self, FeatureWork, Work};
@@ -39,8 +39,6 @@ const REST_INTERVAL: Duration = Duration::milliseconds(200);
 const SUSPENDED_INTERVAL: Duration = Duration::minutes(5);
 /// The pause of a job that was given up, because builders died with it.
 const GIVEN_UP_INTERVAL: Duration = Duration::hours(1);
-/// The longest pause after failures.
-const FAILURE_PAUSE_MAX: Duration = Duration::hours(1);
 
 fn run<'j>(job: &'j FeatureJob<'j>) -> JobFuture<'j> {
     Box::pin(take_turn(job))
@@ -57,16 +55,10 @@ fn build_work() -> Work {
 
 /// Adds the job of the transaction's tenant unless it has one, under the lock of its export.
 pub async fn begin_writing(tx: &mut TenantTx) -> StoreResult<()> {
-    if !store::has_job(tx, WRITING_JOB_KIND).await? {
+    if !jobs::has_job(tx, WRITING_JOB_KIND).await? {
         jobs::add_job(tx, &build_work()).await?;
     }
     Ok(())
-}
-
-/// Returns the pause after a failure that follows a number of others. The bucket may ask for a longer one.
-fn pause_after_failure(failures: i32, wanted: Option<Duration>) -> Duration {
-    let usual = retry_pause(failures.saturating_add(1)).min(FAILURE_PAUSE_MAX);
-    wanted.map_or(usual, |wanted| wanted.clamp(usual, FAILURE_PAUSE_MAX))
 }
 
 /// Writes what is due, for one turn.
@@ -113,7 +105,7 @@ async fn take_turn(job: &FeatureJob<'_>) -> Result<(), JobFailure> {
         Err(DayFailure::Job(failure)) => Err(failure),
         Err(DayFailure::Bucket(failure)) => {
             tracing::warn!(%tenant, reason = failure.text, "Parquet files could not be written; they are tried again");
-            let pause = pause_after_failure(export.failures, failure.pause);
+            let pause = server_pause(export.failures, failure.pause);
             let mut tx = job.store().tenant(tenant).await?;
             store::record_failure(&mut tx, &export, pause, &failure.text).await?;
             tx.commit().await?;
@@ -226,9 +218,9 @@ mod tests {
 
     #[test]
     fn pauses_after_failures_grow_to_an_hour() {
-        let seconds = [0, 1, 2, i32::MAX].map(|failures| pause_after_failure(failures, None).whole_seconds());
+        let seconds = [0, 1, 2, i32::MAX].map(|failures| server_pause(failures, None).whole_seconds());
         assert_eq!(seconds, [10, 30, 90, 3_600]);
-        let wanted = [1, 60, 100_000].map(|wanted| pause_after_failure(0, Some(Duration::seconds(wanted))));
+        let wanted = [1, 60, 100_000].map(|wanted| server_pause(0, Some(Duration::seconds(wanted))));
         assert_eq!(wanted.map(Duration::whole_seconds), [10, 60, 3_600]);
     }
 }

@@ -7,13 +7,13 @@ mod file;
 
 use crate::SymbolSources;
 use crate::fetching::{SourceAnswer, SourceFailure};
-use crate::schedule::pause_after_failure;
 use crate::store::{self, DueRequest, SourceReply, SourceRow};
 use file::take_file;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use time::Duration;
 use tokio::time::Instant;
+use unslide_api::feature::tenant_turns::server_pause;
 use unslide_builder::feature::{FeatureJob, GivenUpJob, JobFailure, JobFuture, JobHandler};
 use unslide_model::{DebugId, TenantId};
 use unslide_store::jobs::{self, FeatureWork, Work};
@@ -53,7 +53,7 @@ fn build_work() -> Work {
 
 /// Adds the job of the transaction's tenant unless it has one, under the lock of its sources.
 pub async fn begin_asking(tx: &mut TenantTx) -> StoreResult<()> {
-    if !store::has_job(tx, ASKING_JOB_KIND).await? {
+    if !jobs::has_job(tx, ASKING_JOB_KIND).await? {
         jobs::add_job(tx, &build_work()).await?;
     }
     Ok(())
@@ -162,7 +162,7 @@ impl Turn<'_> {
     }
 
     async fn record_failure(&self, row: &SourceRow, failure: &SourceFailure) -> Result<(), JobFailure> {
-        let pause = pause_after_failure(row.failures, failure.pause);
+        let pause = server_pause(row.failures, failure.pause);
         let mut tx = self.job.store().tenant(self.tenant).await?;
         store::record_failure(&mut tx, row, pause, &failure.text).await?;
         Ok(tx.commit().await?)

@@ -9,7 +9,7 @@ pub use requests::{
     DueRequest, SourceReply, add_requests, find_newest_missing, hold_request, list_due, record_answer,
 };
 pub use source_rows::{
-    NewSourceRow, SourceRow, has_job, list_sources, lock_sources, record_failure, remove_source, set_source,
+    NewSourceRow, SourceRow, list_sources, lock_sources, record_failure, remove_source, set_source,
 };
 
 use std::future::ready;

@@ -128,14 +128,3 @@ pub async fn record_failure(
     .await?;
     Ok(())
 }
-
-/// Returns true if the transaction's tenant has a job of this kind that is not over.
-pub async fn has_job(tx: &mut TenantTx, kind: &str) -> Result<bool> {
-    let (connection, tenant, _) = tx.parts();
-    let found = sqlx::query_scalar!(
-        "SELECT id FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running') LIMIT 1",
-        tenant,
-        kind
-    );
-    Ok(found.fetch_optional(connection).await?.is_some())
-}

@@ -18,6 +18,9 @@ const FIRST_BACKOFF: time::Duration = time::Duration::seconds(10);
 /// The longest pause after a failure.
 pub const BACKOFF_MAX: time::Duration = time::Duration::hours(6);
 
+/// The longest pause after a failure of a tenant's own server.
+const SERVER_PAUSE_MAX: time::Duration = time::Duration::hours(1);
+
 /// Failures after which a pause grows no more, whatever its limit.
 const GROWTHS_LIMIT: u32 = 13;
 
@@ -26,6 +29,14 @@ const GROWTHS_LIMIT: u32 = 13;
 pub fn retry_pause(attempts: i32) -> time::Duration {
     let further = u32::try_from(attempts.saturating_sub(1)).unwrap_or_default();
     grow_pause(FIRST_BACKOFF, 3, further, BACKOFF_MAX)
+}
+
+/// Returns the pause before a tenant's own server is asked again after a failure that follows a number of others. The server may want a
+/// longer one, up to an hour.
+#[must_use]
+pub fn server_pause(failures_before: i32, wanted: Option<time::Duration>) -> time::Duration {
+    let usual = retry_pause(failures_before.saturating_add(1)).min(SERVER_PAUSE_MAX);
+    wanted.map_or(usual, |wanted| wanted.clamp(usual, SERVER_PAUSE_MAX))
 }
 
 /// Returns the first pause, multiplied by `factor` for each further failure, up to the longest.

@@ -1,4 +1,4 @@
-//! Finds the records of a batch that are about reports whose rows are in ClickHouse.
+//! Finds the records of a batch that are about reports with rows in ClickHouse.
 
 use crate::records::{Item, Parsed};
 use std::collections::{BTreeMap, BTreeSet};

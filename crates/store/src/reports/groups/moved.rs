@@ -1,4 +1,4 @@
-//! What reports of groups say whose rows are in ClickHouse: for groups that lose a report. If ClickHouse does not answer, the
+//! Ends and texts of reports of groups with rows in ClickHouse: for groups that lose a report. If ClickHouse does not answer, the
 //! reports in the database decide alone, so that a revision or a deletion does not wait for it.
 
 use crate::history::{self, HistoryReport, HistorySearch};
@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use unslide_history::{HistoryFilter, HistoryOrder};
 use unslide_model::format_causes;
 
-/// Reports of a group whose texts are compared.
+/// Reports of a group of which texts are compared.
 const COMPARED_REPORTS_LIMIT: u32 = 200;
 
 /// The first or the last report in ClickHouse of a group that lost its first or last one.
@@ -18,45 +18,23 @@ pub(super) struct MovedEnd {
     pub(super) version: String,
 }
 
-/// Returns them for the groups of which one of the reports that left was the first or the last: `times` are those of the reports,
-/// `groups` their groups. Returns `None` if ClickHouse does not answer. Without a history no statement is sent.
+/// Finds ends of groups in ClickHouse: `lost` are groups, each with true for its first report and false for its last. Returns `None` if
+/// ClickHouse does not answer.
 pub(super) async fn find_ends(
     tx: &mut TenantTx,
-    groups: &[GroupId],
-    times: &[OffsetDateTime],
+    lost: Vec<(GroupId, bool)>,
 ) -> Result<Option<Vec<MovedEnd>>> {
     let mut ends = Vec::new();
-    if tx.history().is_none() {
-        return Ok(Some(ends));
-    }
-    let (connection, tenant, _) = tx.parts();
-    let lost = sqlx::query!(
-        r#"SELECT n.id AS "id!: GroupId", coalesce(bool_or(n.seen = o.own_first_seen), false) AS "was_first!",
-                  coalesce(bool_or(n.seen = o.own_last_seen), false) AS "was_last!"
-           FROM unnest($2::uuid[], $3::timestamptz[]) AS n (id, seen)
-           JOIN groups o ON o.tenant = $1 AND o.id = n.id AND n.seen IN (o.own_first_seen, o.own_last_seen)
-           GROUP BY n.id"#,
-        tenant,
-        groups as &[GroupId],
-        times
-    )
-    .fetch_all(connection)
-    .await?;
-    for row in lost {
-        for (is_lost, is_first) in [(row.was_first, true), (row.was_last, false)] {
-            if !is_lost {
-                continue;
-            }
-            let order = if is_first { HistoryOrder::OldestFirst } else { HistoryOrder::NewestFirst };
-            match list_of_group(tx, row.id, order, 1).await {
-                Ok(found) => ends.extend(found.into_iter().map(|report| MovedEnd {
-                    group: row.id,
-                    is_first,
-                    received_at: report.received_at,
-                    version: report.version,
-                })),
-                Err(error) => return tolerate(error).map(|()| None),
-            }
+    for (group, is_first) in lost {
+        let order = if is_first { HistoryOrder::OldestFirst } else { HistoryOrder::NewestFirst };
+        match list_of_group(tx, group, order, 1).await {
+            Ok(found) => ends.extend(found.into_iter().map(|report| MovedEnd {
+                group,
+                is_first,
+                received_at: report.received_at,
+                version: report.version,
+            })),
+            Err(error) => return tolerate(error).map(|()| None),
         }
     }
     Ok(Some(ends))

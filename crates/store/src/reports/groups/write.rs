@@ -130,8 +130,11 @@ pub(super) async fn look_again(
     .execute(&mut *connection)
     .await?;
     // If ClickHouse does not answer, the known values stay, as if retention had removed all others.
-    if let Some(moved) = Box::pin(moved::find_ends(tx, &ids, &times)).await? {
-        let lost = find_ends_again(tx, &ids, &times).await?;
+    let lost = read_lost_ends(tx, &ids, &times).await?;
+    let ends = lost.iter().flat_map(|one| [(one.id, true, one.was_first), (one.id, false, one.was_last)]);
+    let ends = ends.filter(|(_, _, is_lost)| *is_lost).map(|(group, is_first, _)| (group, is_first));
+    if let Some(moved) = Box::pin(moved::find_ends(tx, ends.collect())).await? {
+        let lost = find_ends_again(tx, lost).await?;
         write_moved_ends(tx, &moved, &lost).await?;
     }
     let targets: Vec<GroupId> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
@@ -152,16 +155,14 @@ struct LostEnds {
     last_seen: OffsetDateTime,
 }
 
-/// Finds the first and the last report again of those of these groups that lost them. If retention has removed all others, the
-/// known values stay. The first report stays if only the last leaves: retention may have removed the first. Returns the groups of which
-/// none was found.
-async fn find_ends_again(
+/// Returns those of these groups that lost their first or last report: the one that arrived at the time beside the group.
+async fn read_lost_ends(
     tx: &mut TenantTx,
     ids: &[GroupId],
     times: &[OffsetDateTime],
 ) -> Result<Vec<LostEnds>> {
     let (connection, tenant, _) = tx.parts();
-    let mut lost = sqlx::query_as!(
+    let lost = sqlx::query_as!(
         LostEnds,
         r#"SELECT o.id AS "id: GroupId", bool_or(n.seen = o.own_first_seen) AS "was_first!",
                   bool_or(n.seen = o.own_last_seen) AS "was_last!", o.own_first_seen AS "first_seen!", o.own_last_seen AS "last_seen!"
@@ -171,9 +172,13 @@ async fn find_ends_again(
         tenant,
         ids as &[GroupId],
         times
-    )
-    .fetch_all(connection)
-    .await?;
+    );
+    Ok(lost.fetch_all(connection).await?)
+}
+
+/// Finds the first and the last report of groups that lost them again. If retention has removed all others, the known values stay. The
+/// first report stays if only the last leaves: retention may have removed the first. Returns the groups of which none was found.
+async fn find_ends_again(tx: &mut TenantTx, mut lost: Vec<LostEnds>) -> Result<Vec<LostEnds>> {
     // The next report is near in most groups: only few days are planned and locked for it.
     for near in [Some(NEAR_END), None] {
         let (Some(first), Some(last)) =

@@ -1,4 +1,4 @@
-//! Finding reports whose rows are in ClickHouse.
+//! Finding reports with rows in ClickHouse.
 
 use super::bring_back::read_document;
 use super::read_moved_rows;
@@ -7,7 +7,7 @@ use crate::number::to_row32;
 use crate::{GroupId, Result, TenantTx, Uuid};
 use std::collections::BTreeSet;
 use time::OffsetDateTime;
-use unslide_history::{HistoryFilter, HistoryOrder, HistoryPlace, HistoryVersion};
+use unslide_history::{History, HistoryFilter, HistoryOrder, HistoryPlace, HistoryVersion};
 use unslide_model::ReportId;
 
 /// Rows that one request to ClickHouse finds.
@@ -16,7 +16,7 @@ const FOUND_ROWS_LIMIT: u32 = 500;
 /// How often both places are looked into while moves end in between.
 const LOOKS_LIMIT: u32 = 20;
 
-/// A report whose row is in ClickHouse: what jobs that look for reports need of it.
+/// A report with its row in ClickHouse: the columns that jobs need.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HistoryReport {
     pub(crate) received_at: OffsetDateTime,
@@ -43,7 +43,7 @@ impl HistoryReport {
 
 /// A search for such reports.
 pub(crate) struct HistorySearch {
-    /// What ClickHouse looks for: it may find more than is wanted.
+    /// The conditions for ClickHouse: it may find more than is wanted.
     pub(crate) filter: HistoryFilter,
     /// The order of the reports by their time, id and variant.
     pub(crate) order: HistoryOrder,
@@ -59,42 +59,80 @@ pub(crate) async fn find_moved(
     limit: u32,
     is_wanted: impl Fn(&HistoryReport) -> bool,
 ) -> Result<Vec<HistoryReport>> {
-    let Some(history) = tx.history().cloned() else { return Ok(Vec::new()) };
-    let Some(moved) = read_moved_rows(tx).await? else { return Ok(Vec::new()) };
-    if search.filter.from.is_some_and(|from| from > moved.newest_at) {
-        return Ok(Vec::new());
-    }
-    let tenant = tx.tenant()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let HistorySearch { filter, order, mut after } = search;
+    let order = search.order;
     let mut found = Vec::new();
-    loop {
-        // The client makes large futures.
-        let versions =
-            Box::pin(history.find_versions(&tenant, &filter, after, order, FOUND_ROWS_LIMIT)).await?;
-        let Some(last) = versions.last() else { return Ok(found) };
-        let is_last = versions.len() < usize::try_from(FOUND_ROWS_LIMIT).unwrap_or(usize::MAX);
-        after = Some(last.place);
+    let mut pages = NamedPages::begin(tx, search).await?;
+    while let Some(versions) = pages.next_page(tx).await? {
         let mut reports = Box::pin(read_reports(tx, &versions)).await?;
         reports.sort_by_key(HistoryReport::position);
         if order == HistoryOrder::NewestFirst {
             reports.reverse();
         }
         found.extend(reports.into_iter().filter(|report| is_wanted(report)));
-        if is_last || found.len() >= limit {
-            found.truncate(limit);
-            return Ok(found);
+        if found.len() >= limit {
+            break;
         }
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// Reads the next rows that are in ClickHouse and that a key names, at most `limit`: one document for `unslide_moved_reports`. Without a
+/// history no statement is sent.
+pub(crate) async fn read_moved_page(tx: &mut TenantTx, search: HistorySearch, limit: u32) -> Result<String> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut named = Vec::new();
+    let mut pages = NamedPages::begin(tx, search).await?;
+    while let Some(versions) = pages.next_page(tx).await? {
+        named.extend(versions);
+        if named.len() >= limit {
+            break;
+        }
+    }
+    named.truncate(limit);
+    read_document(tx, &named).await
+}
+
+/// The pages of a search: rows that keys of the transaction's tenant name.
+struct NamedPages {
+    /// `None` once all rows were found.
+    history: Option<History>,
+    search: HistorySearch,
+}
+
+impl NamedPages {
+    async fn begin(tx: &mut TenantTx, search: HistorySearch) -> Result<NamedPages> {
+        let Some(history) = tx.history().cloned() else { return Ok(NamedPages { history: None, search }) };
+        let moved = read_moved_rows(tx).await?;
+        // No row that was moved arrived later.
+        let may_match =
+            moved.is_some_and(|moved| search.filter.from.is_none_or(|from| from <= moved.newest_at));
+        Ok(NamedPages { history: Some(history).filter(|_| may_match), search })
+    }
+
+    /// Returns the rows of the next page, which may have none. Returns `None` if the last page was returned.
+    async fn next_page(&mut self, tx: &mut TenantTx) -> Result<Option<Vec<HistoryVersion>>> {
+        let Some(history) = &self.history else { return Ok(None) };
+        let HistorySearch { filter, order, after } = &self.search;
+        // The client makes large futures.
+        let tenant = tx.tenant()?;
+        let versions =
+            Box::pin(history.find_versions(&tenant, filter, *after, *order, FOUND_ROWS_LIMIT)).await?;
+        self.search.after = versions.last().map(|last| last.place);
+        if versions.len() < usize::try_from(FOUND_ROWS_LIMIT).unwrap_or(usize::MAX) {
+            self.history = None;
+        }
+        Ok(Some(confirm_versions(tx, &versions).await?))
     }
 }
 
-/// Reads those of these rows that keys of the transaction's tenant name in this version.
-async fn read_reports(tx: &mut TenantTx, versions: &[HistoryVersion]) -> Result<Vec<HistoryReport>> {
-    let named = confirm_versions(tx, versions).await?;
+/// Reads rows that keys of the transaction's tenant name.
+async fn read_reports(tx: &mut TenantTx, named: &[HistoryVersion]) -> Result<Vec<HistoryReport>> {
     if named.is_empty() {
         return Ok(Vec::new());
     }
-    let document = read_document(tx, &named).await?;
+    let document = read_document(tx, named).await?;
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         HistoryReport,

@@ -23,7 +23,7 @@ pub use deletions::{
     lock_deletions, read_expiry, record_expiry,
 };
 pub use finding::MoveWatch;
-pub(crate) use finding::{HistoryReport, HistorySearch, find_moved, merge_pages};
+pub(crate) use finding::{HistoryReport, HistorySearch, find_moved, merge_pages, read_moved_page};
 pub use moves::{
     BegunMove, DueMove, MovedRows, MovingRow, abandon_moves, begin_move, finish_move, give_up_move, list_due,
     read_moved_rows,

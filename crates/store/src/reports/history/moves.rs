@@ -289,7 +289,7 @@ pub async fn abandon_moves(store: &Store, before: OffsetDateTime) -> Result<i64>
     .await?)
 }
 
-/// What is known of a tenant's rows at ClickHouse.
+/// The state of a tenant's rows at ClickHouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedRows {
     /// How many moves have ended. A reader that finds the same number before and after a look into ClickHouse knows that no row has
@@ -299,7 +299,7 @@ pub struct MovedRows {
     pub newest_at: OffsetDateTime,
 }
 
-/// Returns what is known of the rows of the transaction's tenant. `None` if ClickHouse has none.
+/// Returns the state of the rows of the transaction's tenant. `None` if ClickHouse has none.
 pub async fn read_moved_rows(tx: &mut TenantTx) -> Result<Option<MovedRows>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(

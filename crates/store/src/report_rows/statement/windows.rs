@@ -10,9 +10,9 @@ use std::mem;
 use time::{Date, Duration, OffsetDateTime};
 
 /// Days of the first window of a list.
-pub(super) const PAGE_DAYS: i64 = 8;
+pub(in crate::report_rows) const PAGE_DAYS: i64 = 8;
 /// Days of the first window of a sample, which has many rows.
-pub(super) const SAMPLE_DAYS: i64 = 28;
+pub(in crate::report_rows) const SAMPLE_DAYS: i64 = 28;
 /// Days with reports that are read at least: a count of a day is that of reports which samples represent.
 const LEAST_DAYS: usize = 4;
 /// More ranges of days become one.
@@ -31,16 +31,16 @@ pub(crate) struct CountedDay {
 
 /// The days before a window that have reports.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OlderDays {
+pub(in crate::report_rows) struct OlderDays {
     /// The newest first.
-    pub(super) days: Vec<CountedDay>,
+    pub(in crate::report_rows) days: Vec<CountedDay>,
     /// True if there may be more.
-    pub(super) is_cut: bool,
+    pub(in crate::report_rows) is_cut: bool,
 }
 
 /// The days that a statement reads, and those that it reads next if it finds too few reports.
 #[derive(Clone, Debug)]
-pub(super) struct DayWindow {
+pub(in crate::report_rows) struct DayWindow {
     /// `None`: all days.
     ranges: Option<Vec<Range>>,
     /// The ranges of the first statement.
@@ -63,12 +63,16 @@ enum Wider {
 
 impl DayWindow {
     /// Reads all days.
-    pub(super) fn everything() -> DayWindow {
+    pub(in crate::report_rows) fn everything() -> DayWindow {
         DayWindow { ranges: None, base: Vec::new(), first_day: None, wider: Wider::Nothing }
     }
 
     /// Reads the newest of these days, which have all reports that are wanted, the newest first.
-    pub(super) fn of_days(days: &[CountedDay], from: Option<OffsetDateTime>, limit: i64) -> DayWindow {
+    pub(in crate::report_rows) fn for_days(
+        days: &[CountedDay],
+        from: Option<OffsetDateTime>,
+        limit: i64,
+    ) -> DayWindow {
         let first_day = from.map(utc_day);
         let days: Vec<CountedDay> =
             days.iter().filter(|one| first_day.is_none_or(|first| one.day >= first)).copied().collect();
@@ -78,20 +82,24 @@ impl DayWindow {
     }
 
     /// Reads what arrived at a time or later.
-    pub(super) fn since(from: OffsetDateTime) -> DayWindow {
+    pub(in crate::report_rows) fn since(from: OffsetDateTime) -> DayWindow {
         DayWindow { ranges: Some(vec![(from, None)]), ..DayWindow::everything() }
     }
 
     /// Reads these days and no others.
-    pub(super) fn of_dates(mut days: Vec<Date>) -> DayWindow {
+    pub(in crate::report_rows) fn for_dates(mut days: Vec<Date>) -> DayWindow {
         days.sort_unstable_by(|a, b| b.cmp(a));
         days.dedup();
         let days: Vec<CountedDay> = days.into_iter().map(|day| CountedDay { day, reports: 0 }).collect();
-        DayWindow::of_days(&days, None, i64::MAX)
+        DayWindow::for_days(&days, None, i64::MAX)
     }
 
     /// Reads the last days up to a time.
-    pub(super) fn before(to: OffsetDateTime, from: Option<OffsetDateTime>, days: i64) -> DayWindow {
+    pub(in crate::report_rows) fn before(
+        to: OffsetDateTime,
+        from: Option<OffsetDateTime>,
+        days: i64,
+    ) -> DayWindow {
         let first_day = from.map(utc_day);
         let day = utc_day(to).saturating_sub(Duration::days(days - 1));
         let base = vec![(day_bounds(day).0, None)];
@@ -103,7 +111,7 @@ impl DayWindow {
     }
 
     /// Returns the day before which the statement is to say the days with reports.
-    pub(super) fn asks_before(&self) -> Option<Date> {
+    pub(in crate::report_rows) fn asks_before(&self) -> Option<Date> {
         match self.wider {
             Wider::Before(day) => Some(day),
             _ => None,
@@ -111,12 +119,12 @@ impl DayWindow {
     }
 
     /// Returns true if days are left out.
-    pub(super) fn is_bounded(&self) -> bool {
+    pub(in crate::report_rows) fn is_bounded(&self) -> bool {
         self.ranges.is_some()
     }
 
     /// Takes more days. Returns false if there are none.
-    pub(super) fn widen(&mut self, found: i64, limit: i64, older: OlderDays) -> bool {
+    pub(in crate::report_rows) fn widen(&mut self, found: i64, limit: i64, older: OlderDays) -> bool {
         match mem::replace(&mut self.wider, Wider::Nothing) {
             Wider::Nothing => false,
             Wider::Everything => {
@@ -146,7 +154,7 @@ impl DayWindow {
     }
 
     /// Adds the condition on the time of the table `key`.
-    pub(super) fn push(&self, query: &mut QueryBuilder<Postgres>, key: &str) {
+    pub(in crate::report_rows) fn push(&self, query: &mut QueryBuilder<Postgres>, key: &str) {
         let Some(ranges) = &self.ranges else { return };
         query.push(" AND (");
         for (place, (from, to)) in ranges.iter().enumerate() {
@@ -160,7 +168,7 @@ impl DayWindow {
     }
 }
 
-/// Returns the newest days that have so many reports.
+/// Returns the newest days that have this number of reports.
 fn choose(days: &[CountedDay], reports: i64) -> &[CountedDay] {
     let mut sum = 0;
     let enough = days.iter().position(|one| {
@@ -199,13 +207,13 @@ mod tests {
         let counted: Vec<CountedDay> = (0..10)
             .map(|n| CountedDay { day: date!(2026 - 11 - 20) - Duration::days(2 * n), reports: 10 })
             .collect();
-        let mut window = DayWindow::of_days(&counted, None, 60);
+        let mut window = DayWindow::for_days(&counted, None, 60);
         assert_eq!(window.ranges.as_ref().map(Vec::len), Some(6));
         assert!(window.widen(0, 60, OlderDays::default()));
         assert_eq!(window.ranges.as_ref().map(Vec::len), Some(10));
         assert!(!window.widen(0, 60, OlderDays::default()));
         let from = Some(datetime!(2026-11-18 12:00 UTC));
-        assert_eq!(DayWindow::of_days(&counted, from, 60).ranges.map(|ranges| ranges.len()), Some(2));
+        assert_eq!(DayWindow::for_days(&counted, from, 60).ranges.map(|ranges| ranges.len()), Some(2));
     }
 
     #[test]

@@ -15,14 +15,14 @@ use unslide_model::{ReportId, TenantId};
 /// Candidates of one look into ClickHouse.
 const CANDIDATES_LIMIT: i64 = 500;
 /// Candidates of one source. Their documents are values of one statement.
-pub(super) const DOCUMENTS_LIMIT: usize = 5_000;
+pub(in crate::report_rows) const DOCUMENTS_LIMIT: usize = 5_000;
 
 /// Adds a statement that lists keys of moved reports behind a place, the newest first: their time, id, variant and version.
-pub(super) type PushKeys<'s> =
+pub(in crate::report_rows) type PushKeys<'s> =
     Box<dyn Fn(&mut QueryBuilder<Postgres>, Option<&HistoryPlace>, i64) + Send + Sync + 's>;
 
 /// The way in which reports of a source are found that are in ClickHouse.
-pub(super) enum MovedSearch<'s> {
+pub(in crate::report_rows) enum MovedSearch<'s> {
     /// By conditions that ClickHouse decides. More may match than are wanted.
     Filter(Box<HistoryFilter>),
     /// By tables that stay in PostgreSQL.
@@ -30,10 +30,10 @@ pub(super) enum MovedSearch<'s> {
 }
 
 /// A search of a source, and how far it is.
-pub(super) struct MovedReports<'s> {
-    pub(super) search: MovedSearch<'s>,
+pub(in crate::report_rows) struct MovedReports<'s> {
+    pub(in crate::report_rows) search: MovedSearch<'s>,
     /// Begins behind this place.
-    pub(super) after: Option<HistoryPlace>,
+    pub(in crate::report_rows) after: Option<HistoryPlace>,
     progress: Option<Progress>,
 }
 
@@ -46,14 +46,14 @@ struct Progress {
     ended_moves: i64,
 }
 
-/// What a statement has found for a source.
+/// The rows that a statement has found for a source.
 #[derive(Clone, Copy)]
-pub(super) struct FoundRows {
-    pub(super) is_full: bool,
-    pub(super) oldest: Option<OffsetDateTime>,
-    pub(super) ended_moves: i64,
+pub(in crate::report_rows) struct FoundRows {
+    pub(in crate::report_rows) is_full: bool,
+    pub(in crate::report_rows) oldest: Option<OffsetDateTime>,
+    pub(in crate::report_rows) ended_moves: i64,
     /// No row that was moved arrived later.
-    pub(super) newest_moved: OffsetDateTime,
+    pub(in crate::report_rows) newest_moved: OffsetDateTime,
 }
 
 impl FoundRows {
@@ -64,16 +64,22 @@ impl FoundRows {
 }
 
 impl<'s> MovedReports<'s> {
-    pub(super) fn for_filter(filter: HistoryFilter, after: Option<HistoryPlace>) -> MovedReports<'s> {
+    pub(in crate::report_rows) fn for_filter(
+        filter: HistoryFilter,
+        after: Option<HistoryPlace>,
+    ) -> MovedReports<'s> {
         MovedReports { search: MovedSearch::Filter(Box::new(filter)), after, progress: None }
     }
 
-    pub(super) fn for_keys(push_keys: PushKeys<'s>, after: Option<HistoryPlace>) -> MovedReports<'s> {
+    pub(in crate::report_rows) fn for_keys(
+        push_keys: PushKeys<'s>,
+        after: Option<HistoryPlace>,
+    ) -> MovedReports<'s> {
         MovedReports { search: MovedSearch::Keys(push_keys), after, progress: None }
     }
 
     /// Returns true if rows may be in ClickHouse that the statement has to have.
-    pub(super) fn needs_more(&mut self, found: &FoundRows) -> bool {
+    pub(in crate::report_rows) fn needs_more(&mut self, found: &FoundRows) -> bool {
         let Some(progress) = self.progress.filter(|progress| progress.ended_moves == found.ended_moves)
         else {
             self.progress = None;
@@ -91,7 +97,7 @@ impl<'s> MovedReports<'s> {
     }
 
     /// Finds the next candidates.
-    pub(super) async fn find_next(
+    pub(in crate::report_rows) async fn find_next(
         &mut self,
         tx: &mut TenantTx,
         history: &History,
@@ -153,7 +159,7 @@ impl KeyOfMoved {
 }
 
 /// Adds the table of the candidates that keys of the tenant name in their version.
-pub(super) fn push_candidates(
+pub(in crate::report_rows) fn push_candidates(
     query: &mut QueryBuilder<Postgres>,
     name: &str,
     tenant: &str,

@@ -15,7 +15,7 @@ const APP_ROWS_LIMIT: i64 = 5_000;
 
 /// Reports of which the days are looked up.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum DaysOf<'s> {
+pub(in crate::report_rows) enum DaysOf<'s> {
     Tenant,
     App(&'s str),
     Version {
@@ -30,25 +30,26 @@ pub(super) enum DaysOf<'s> {
 pub type PushSelect<'s> = &'s (dyn Fn(&mut QueryBuilder<Postgres>) + Send + Sync);
 
 /// Adds the part of a statement that reads the newest reports of a table: `reports`, or one with the same columns.
-pub(super) type PushRows<'s> = Box<dyn Fn(&mut QueryBuilder<Postgres>, &DayWindow, &str) + Send + Sync + 's>;
+pub(in crate::report_rows) type PushRows<'s> =
+    Box<dyn Fn(&mut QueryBuilder<Postgres>, &DayWindow, &str) + Send + Sync + 's>;
 
 /// The newest reports of something, as a table of a statement.
-pub(super) struct RowSource<'s> {
+pub(in crate::report_rows) struct RowSource<'s> {
     /// The table's name.
-    pub(super) name: &'static str,
-    pub(super) limit: i64,
-    pub(super) window: DayWindow,
-    pub(super) days_of: DaysOf<'s>,
-    pub(super) push_rows: PushRows<'s>,
+    pub(in crate::report_rows) name: &'static str,
+    pub(in crate::report_rows) limit: i64,
+    pub(in crate::report_rows) window: DayWindow,
+    pub(in crate::report_rows) days_of: DaysOf<'s>,
+    pub(in crate::report_rows) push_rows: PushRows<'s>,
     /// The searches for rows in ClickHouse; none if it is not asked.
-    pub(super) moved: Vec<MovedReports<'s>>,
+    pub(in crate::report_rows) moved: Vec<MovedReports<'s>>,
     /// Rows that ClickHouse has returned.
-    pub(super) candidates: Vec<HistoryRow>,
+    pub(in crate::report_rows) candidates: Vec<HistoryRow>,
 }
 
 impl<'s> RowSource<'s> {
     /// Makes a source of which no rows are in ClickHouse.
-    pub(super) fn new(
+    pub(in crate::report_rows) fn new(
         name: &'static str,
         limit: i64,
         window: DayWindow,
@@ -59,16 +60,16 @@ impl<'s> RowSource<'s> {
     }
 }
 
-/// What a statement over the newest reports has found.
-pub(super) struct FoundList<T> {
-    pub(super) rows: Vec<T>,
+/// The rows that a statement over the newest reports has found.
+pub(in crate::report_rows) struct FoundList<T> {
+    pub(in crate::report_rows) rows: Vec<T>,
     /// Set if ClickHouse was needed and did not answer: reports that arrived at this time or before may be missing.
-    pub(super) history_unavailable: Option<OffsetDateTime>,
+    pub(in crate::report_rows) history_unavailable: Option<OffsetDateTime>,
 }
 
 /// Runs a statement over the newest reports: the one that `select` adds. More days are read if a source has less than its limit,
 /// and then ClickHouse.
-pub(super) async fn read_sources<T>(
+pub(in crate::report_rows) async fn read_sources<T>(
     tx: &mut TenantTx,
     sources: &mut [RowSource<'_>],
     select: PushSelect<'_>,
