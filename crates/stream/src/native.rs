@@ -2,6 +2,7 @@
 
 use rdkafka::bindings as sys;
 use rdkafka::client::Client;
+use rdkafka::message::BorrowedMessage;
 use rdkafka::{ClientContext, error::RDKafkaErrorCode};
 use std::ffi::{CStr, c_char};
 
@@ -30,6 +31,14 @@ pub(crate) unsafe fn read_text(text: *const c_char) -> String {
     }
     // SAFETY: as above.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Returns true if a record of a producer may be in the log of its partition, also if it was not confirmed.
+#[expect(unsafe_code, reason = "rdkafka has no safe call for this state of a record")]
+pub(crate) fn may_be_written(record: &BorrowedMessage<'_>) -> bool {
+    // SAFETY: the record outlives the call, which only reads it.
+    let status = unsafe { sys::rd_kafka_message_status(record.ptr()) };
+    status != sys::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED
 }
 
 /// Takes the errors that a client has met since the last call, the oldest first. For clients that are not

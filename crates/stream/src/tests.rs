@@ -18,6 +18,7 @@ use unslide_testkit::servers;
 
 mod access;
 mod fenced;
+pub(crate) mod lossy_broker;
 mod partitions;
 
 async fn installation() -> Settings {

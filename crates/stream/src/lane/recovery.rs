@@ -43,6 +43,11 @@ impl<P: Processor> Engine<P> {
         self.consumer.context().ownership.lock().forget_marks();
         self.queues.clear();
         self.rewinding = true;
+        self.replace_producer()
+    }
+
+    /// Makes another producer, which has to be started before it is used.
+    pub(super) fn replace_producer(&mut self) -> Result<(), LaneError> {
         self.producing = false;
         let member = self.lane.member_name(&self.settings);
         let _call = self.control.watch.enter_call("replace the transactional producer");

@@ -22,6 +22,7 @@ mod memory;
 mod rejoined;
 mod slow;
 mod tenant_topics;
+mod unconfirmed;
 
 pub(super) type Failpoint = Arc<dyn Fn() -> bool + Send + Sync>;
 

@@ -25,7 +25,8 @@ const CLIENT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why a transaction was not committed.
 #[derive(Debug)]
 pub enum NotSent {
-    /// The topic takes no record that is so large. The transaction was aborted, and the others may be sent.
+    /// The topic takes no record that is so large. The transaction was aborted: start a new producer for the others, since records
+    /// of them may have been sent and not confirmed.
     TooLarge {
         /// Which of the records, from 0.
         record: usize,

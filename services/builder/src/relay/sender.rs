@@ -25,7 +25,7 @@ const CONCURRENT_LOOK_UPS: usize = 8;
 pub(super) struct Sender<'b> {
     pub(super) resources: &'b RelayResources,
     pub(super) relay: Relay,
-    /// None before the first message, and after a transaction that timed out.
+    /// None before the first message, and after a transaction that was not committed.
     pub(super) producer: Option<FencedProducer>,
     /// Number of bytes that the broker accepts before the timeout.
     pub(super) bound: &'b mut ByteBound,
@@ -142,6 +142,7 @@ impl Sender<'_> {
                     );
                     give_up(&self.resources.storage, message).await?;
                     sent.push(message.id);
+                    self.producer = None;
                 }
                 Err(NotSent::Slow(error)) => {
                     let (records, bytes) = (transaction.records.len(), transaction.bytes);

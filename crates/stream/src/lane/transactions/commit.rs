@@ -100,6 +100,7 @@ impl<P: Processor> Engine<P> {
         took: Duration,
     ) -> Result<bool, LaneError> {
         self.record_end(fault.end(), took);
+        let mut is_smaller = false;
         match fault {
             TransactionFault::Slow { why, aborted } => {
                 let (records, bytes) = (ready.held.len(), ready.output_bytes());
@@ -123,7 +124,7 @@ impl<P: Processor> Engine<P> {
                 // A batch that is refused gets smaller. One that is only aborted gets nowhere.
                 self.progress.advanced = Instant::now();
                 self.narrow_down(ready, &cut.items, &items, detail);
-                return Ok(true);
+                is_smaller = true;
             }
             TransactionFault::Unknown(why) => self.find_out_end(&why)?,
             TransactionFault::Fenced(why) => self.fenced_off(&why)?,
@@ -131,7 +132,13 @@ impl<P: Processor> Engine<P> {
             #[cfg(test)]
             TransactionFault::Killed => {}
         }
-        Ok(false)
+        if self.producer.is_out_of_sequence() {
+            tracing::warn!(
+                "records of an aborted transaction may be in Kafka's logs: a new producer writes the next ones"
+            );
+            self.replace_producer()?;
+        }
+        Ok(is_smaller)
     }
 
     /// Prepares and writes nothing until an operator has fixed the reported problem.

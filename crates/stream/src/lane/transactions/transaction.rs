@@ -1,19 +1,16 @@
 //! One transaction, from begin to its known end.
 
+use super::delivery::TxContext;
 use super::send_offsets::SendOffsets;
-use crate::client;
 use crate::error::StreamError;
 use crate::lane::{Control, Observer, TransactionEnd};
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use crate::write::waking::{UndeliveredRecord, WakingProducer};
-use parking_lot::Mutex;
-use rdkafka::config::RDKafkaLogLevel;
+use crate::write::waking::WakingProducer;
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
-use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{Producer as _, ProducerContext};
-use rdkafka::{ClientContext, TopicPartitionList};
+use rdkafka::producer::Producer as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -125,53 +122,11 @@ fn retry_until(
     }
 }
 
-/// Collects records that were not delivered, and counts what the client's queue holds.
-struct TxContext {
-    failures: Mutex<Vec<(usize, Code)>>,
-    queued: AtomicUsize,
-    observer: Arc<dyn Observer>,
-    control: Arc<Control>,
-}
-
-impl TxContext {
-    fn record_queued(&self, bytes: usize) {
-        self.observer.record_produced(self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes);
-    }
-}
-
 /// How long to wait for the client if it has no event, until the deadline is checked again.
 const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
 const ITEM_BITS: u32 = 32;
-
-impl ClientContext for TxContext {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        // The thread that would hear of it from the client may wait in a call.
-        if facility == "FAIL" && matches!(level, RDKafkaLogLevel::Error) {
-            self.control.watch.record_failed_connection();
-        }
-        client::log_client_line(level, facility, text);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        client::log_error(&error, reason);
-    }
-}
-
-impl ProducerContext for TxContext {
-    /// With the numbers of a transaction and an item.
-    type DeliveryOpaque = Box<UndeliveredRecord<usize>>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<UndeliveredRecord<usize>>) {
-        let (Ok(message) | Err((_, message))) = result;
-        let bytes = message.payload_len() + message.key_len();
-        self.observer.record_produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
-        if let Err((error, _)) = result {
-            self.failures.lock().push((sent.about, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
-        }
-    }
-}
 
 /// A transactional producer.
 pub(in crate::lane) struct TxProducer {
@@ -213,13 +168,7 @@ impl TxProducer {
             .set("batch.size", settings.max_copy_bytes().to_string());
         // The queue of the producer before this one is gone with it.
         observer.record_produced(0);
-        let context = TxContext {
-            failures: Mutex::default(),
-            queued: AtomicUsize::new(0),
-            observer: observer.clone(),
-            control: Arc::clone(control),
-        };
-        let inner = WakingProducer::new(&config, context)
+        let inner = WakingProducer::new(&config, TxContext::new(observer, control))
             .map_err(|e| StreamError::from_kafka("making the transactional producer", e))?;
         Ok(TxProducer {
             inner: Arc::new(inner),
@@ -313,6 +262,17 @@ impl TxProducer {
         }
         retry_until(control, deadline, "commit", |within| self.inner.commit_transaction(within))
             .map_err(|failed| self.fault_after_failure(failed))
+    }
+
+    /// Returns true once the client has given a record up that may be in the log of its partition: no further transaction may
+    /// be run.
+    ///
+    /// An abort empties the client's queue. It may hold a record that was sent, and not confirmed before the connection
+    /// broke. The client then gives the next record of the partition the same sequence number
+    /// (`rd_kafka_toppar_purge_queues` in librdkafka 2.12), and the broker takes it for the first one: it confirms it and does
+    /// not write it. A new producer has a new epoch, in which numbers begin again (KIP-360).
+    pub(in crate::lane) fn is_out_of_sequence(&self) -> bool {
+        self.context().is_out_of_sequence()
     }
 
     fn context(&self) -> &Arc<TxContext> {
