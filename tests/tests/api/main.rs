@@ -20,6 +20,7 @@ mod round_trips;
 mod search;
 mod signals;
 mod statement_counts;
+mod statements;
 mod symbols;
 mod tables;
 mod tenants;

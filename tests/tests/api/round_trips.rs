@@ -5,10 +5,11 @@
 use crate::cases::{Case, Foreign, absent, attempt, cases, document, operations};
 use crate::reports::{A, B, crash, store};
 use crate::signals::{captures, sessions};
+use crate::statements::Statements;
 use crate::world::Browser;
 use crate::world::{World, wait_until};
 use reqwest::Method;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,12 +20,14 @@ use unslide_model::Secret;
 use unslide_store::Uuid;
 
 /// What a statement has in it that the api sends twice a second while requests come.
-const BY_THE_CLOCK: &[u8] = b"-- refresh";
+const BY_THE_CLOCK: &str = "-- refresh";
 
 /// What went through.
 #[derive(Default)]
 pub struct Passed {
     statements: AtomicUsize,
+    /// How often each statement was sent, by its text.
+    texts: Mutex<Statements>,
     /// How often an answer is asked for.
     turns: AtomicUsize,
     /// Bytes of the database's answers.
@@ -54,15 +57,25 @@ async fn count(listener: TcpListener, server: String, passed: Arc<Passed>) {
 }
 
 impl Passed {
-    fn count(&self, kind: u8) {
+    fn count(&self, kind: u8, text: &Arc<str>) {
         // A statement by itself, or the running of a prepared one.
         if kind == b'Q' || kind == b'E' {
             self.statements.fetch_add(1, Ordering::SeqCst);
+            self.texts.lock().unwrap().add(text);
         }
         // Each is answered with ReadyForQuery.
         if kind == b'Q' || kind == b'S' {
             self.turns.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// The statements of a request, by their texts.
+    pub async fn trace_request(&self, request: impl Future<Output = ()>) -> Statements {
+        self.settled().await;
+        let before = self.texts.lock().unwrap().clone();
+        request.await;
+        self.settled().await;
+        self.texts.lock().unwrap().subtract(&before)
     }
 
     /// The statements and turns so far, once no connection is busy: a transaction that was given up is rolled
@@ -92,8 +105,10 @@ async fn forward(
 ) -> std::io::Result<()> {
     // The first message has no kind.
     to.write_all(&read_message(&mut from, 4).await?).await?;
-    let mut by_the_clock = BTreeSet::new();
-    let mut is_by_the_clock = false;
+    // The texts of prepared statements by their names, and the text of the statement that runs next.
+    let mut prepared: BTreeMap<Vec<u8>, Arc<str>> = BTreeMap::new();
+    let mut next: Arc<str> = Arc::default();
+    let to_text = |bytes: &[u8]| Arc::from(String::from_utf8_lossy(bytes));
     loop {
         let message = read_message(&mut from, 5).await?;
         let mut texts = message[5..].split(|byte| *byte == 0);
@@ -101,19 +116,17 @@ async fn forward(
         match message[0] {
             // Parse: the statement's name and its text.
             b'P' => {
-                is_by_the_clock = second.windows(BY_THE_CLOCK.len()).any(|part| part == BY_THE_CLOCK);
-                if is_by_the_clock {
-                    by_the_clock.insert(first.to_vec());
-                }
+                next = to_text(second);
+                prepared.insert(first.to_vec(), next.clone());
             }
             // Bind: the portal's name and the statement's.
-            b'B' => is_by_the_clock = by_the_clock.contains(second),
-            b'Q' => is_by_the_clock = false,
+            b'B' => next = prepared.get(second).cloned().unwrap_or_default(),
+            b'Q' => next = to_text(first),
             _ => {}
         }
         passed.busy.lock().unwrap().insert(port);
-        if !is_by_the_clock {
-            passed.count(message[0]);
+        if !next.contains(BY_THE_CLOCK) {
+            passed.count(message[0], &next);
         }
         to.write_all(&message).await?;
     }

@@ -118,10 +118,10 @@ async fn a_refresh_token_counts_once_and_one_that_was_replaced_ends_the_access()
     assert_eq!(world.number("SELECT count(*) FROM mcp_grants").await, 0);
     // An access token ends after its hour, and all of it after 30 days.
     let tokens = assistant.get_tokens(&browser, false).await;
-    world.execute("UPDATE mcp_grants SET access_ends_at = now()").await;
+    world.execute("UPDATE mcp_grants SET access_ends_at = now() - interval '1 second'").await;
     assert_eq!(message_status(&world, &tokens.access).await, 401);
     let tokens = Tokens::read(assistant.refresh(&tokens.refresh).await);
-    world.execute("UPDATE mcp_grants SET ends_at = now()").await;
+    world.execute("UPDATE mcp_grants SET ends_at = now() - interval '1 second'").await;
     assert_eq!(message_status(&world, &tokens.access).await, 401);
     expect_refusal(assistant.refresh(&tokens.refresh).await, "invalid_grant");
     world.stop().await;

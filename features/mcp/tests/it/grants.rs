@@ -148,7 +148,9 @@ async fn access_ends_at_once_with_the_scopes_and_the_sign_in_of_the_person() {
     let browser = Browser::signed_in(&world, &key).await;
     let tokens = assistant.get_tokens(&browser, true).await;
     for column in ["revoked_at", "expires_at"] {
-        world.execute(&format!("UPDATE keys SET {column} = now() WHERE id = '{id}'")).await;
+        world
+            .execute(&format!("UPDATE keys SET {column} = now() - interval '1 second' WHERE id = '{id}'"))
+            .await;
         assert_eq!(message_status(&world, &tokens.access).await, 401, "{column}");
         expect_refusal(assistant.refresh(&tokens.refresh).await, "invalid_grant");
         world.execute(&format!("UPDATE keys SET {column} = NULL WHERE id = '{id}'")).await;

@@ -108,7 +108,7 @@ async fn a_refused_key_is_asked_with_once_more_and_then_waits_for_a_person() {
     let healed = poll(&world, &admin).await;
     assert_eq!((problem(&healed), pause(&healed)), ("", Duration::minutes(15)));
     // A key with an end is not used after it.
-    world.execute("UPDATE testflight_keys SET expires_at = now()").await;
+    world.execute("UPDATE testflight_keys SET expires_at = now() - interval '1 second'").await;
     let asked = apple.count_requests("");
     let expired = poll(&world, &admin).await;
     assert!(problem(&expired).contains("set a new one"), "{expired}");

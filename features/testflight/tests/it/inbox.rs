@@ -65,5 +65,5 @@ async fn wait_for_poll(world: &World, key: &str, before: &Value) -> Value {
 
 /// Makes logs due that were not there.
 pub async fn retry_logs(world: &World) {
-    world.execute("UPDATE testflight_submissions SET next_try_at = now() WHERE state = 'waiting'").await;
+    world.execute("UPDATE testflight_submissions SET next_try_at = now() - interval '1 second' WHERE state = 'waiting'").await;
 }

@@ -51,7 +51,7 @@ async fn each_submission_becomes_one_report_however_often_apple_is_asked() {
     // A log that does not come is given up after seven days.
     world
         .execute(
-            "UPDATE testflight_submissions SET seen_at = now() - interval '7 days' WHERE state = 'waiting'",
+            "UPDATE testflight_submissions SET seen_at = now() - interval '8 days' WHERE state = 'waiting'",
         )
         .await;
     retry_logs(&world).await;

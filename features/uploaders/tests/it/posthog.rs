@@ -91,7 +91,7 @@ async fn a_url_permits_one_tenant_until_its_key_ends() {
     assert!(unused.text.contains("symbol set of kind 2: no report is answered"), "{}", unused.text);
     assert_eq!(world.number("SELECT count(*) FROM uploads").await, 0);
 
-    world.execute("UPDATE uploader_urls SET expires_at = now()").await;
+    world.execute("UPDATE uploader_urls SET expires_at = now() - interval '1 second'").await;
     assert_eq!(world.put_set(&url, container(5, &bytes)).await.status, 401);
     let url = world.set_url(&key, &debug_id).await;
     world.execute("UPDATE keys SET revoked_at = now()").await;
