@@ -31,9 +31,11 @@ use unslide_runtime::Shutdown;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-/// Builds the application. `document` is the text of its OpenAPI document.
-pub fn build_app(api: Api, features: &[ApiFeature], document: OpenApiText) -> Router {
+/// Builds the application.
+pub fn build_app(api: Api, features: &[ApiFeature]) -> Router {
     let (operations, _) = build_operations(&api, features).split_for_parts();
+    let documented = features.to_vec();
+    let document = OpenApiText::from_build(Box::new(move || build_document(&documented)));
     let plain = Router::new()
         .route("/openapi.json", get(documents::get_openapi).layer(Extension(document)))
         .route("/schemas/{name}", get(documents::get_schema))

@@ -1,6 +1,6 @@
 //! Runs the service, from its configuration to the end of its last request.
 
-use crate::app::{build_app, build_document};
+use crate::app::build_app;
 use crate::background::app_slots::AppSlots;
 use crate::background::deleted_tenants;
 use crate::background::key_cache::KeyCache;
@@ -10,7 +10,6 @@ use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
 use crate::http::TrustedProxies;
-use crate::http::documents::OpenApiText;
 use crate::http::observe::RequestObserver;
 use crate::http::server::{ConnectionSettings, serve};
 use crate::http::spans::RequestTraces;
@@ -85,9 +84,6 @@ pub enum Error {
     /// Two metrics have the same name.
     #[error("cannot register the metrics")]
     Metrics(#[from] prometheus::Error),
-    /// The OpenAPI document cannot be written.
-    #[error("cannot write the OpenAPI document")]
-    Document(#[from] serde_json::Error),
 }
 
 /// Everything that features add to an api.
@@ -149,8 +145,6 @@ pub async fn run_on(
         let serving = asked.load(Ordering::Relaxed);
         async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
     });
-    // A part of it that is no JSON is found before the service is ready.
-    let document = OpenApiText(build_document(&features.features)?.to_string().into());
     let of_features = features.features.clone();
     let (api, noting) = build_api(&config, features, &host).await?;
     serving.store(true, Ordering::Relaxed);
@@ -159,7 +153,7 @@ pub async fn run_on(
     }
     // A little less than the host allows, so that the connections to the servers are closed in order.
     let drain = host.shutdown.drain_timeout().mul_f32(0.9);
-    let app = build_app(api.clone(), &of_features, document);
+    let app = build_app(api.clone(), &of_features);
     serve(listener, app, settings, host.shutdown.wait_until_begun(), drain).await;
     api.parts().broker.producer.flush(host.shutdown.drain_timeout() / 20).await;
     let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, noting).await;

@@ -6,7 +6,7 @@ use crate::world::{Answer, World};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 use unslide_model::Scope;
 
 #[test]
@@ -234,8 +234,15 @@ fn declared(id: &str, operation: &Value, answer: &Answer) {
     }
 }
 
-/// What checks a body against a schema of the document, or against one that is served beside it.
-fn validator(of: &Value) -> jsonschema::Validator {
+/// What checks a body against a schema of the document, or against one that is served beside it. Each is made once: it
+/// has a copy of the whole document.
+fn validator(of: &Value) -> Arc<jsonschema::Validator> {
+    static MADE: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap();
+    made.entry(of.to_string()).or_insert_with(|| Arc::new(make_validator(of))).clone()
+}
+
+fn make_validator(of: &Value) -> jsonschema::Validator {
     static COMPONENTS: LazyLock<Value> = LazyLock::new(|| document()["components"].clone());
     let mut components = COMPONENTS.clone();
     let mut root = of.clone();

@@ -11,17 +11,43 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_FRAME_OPTIONS};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 const READING_PAGE: &str = include_str!("docs.html");
 
-/// The OpenAPI document of all operations.
+/// The OpenAPI document of all operations. Few processes are asked for it, so the first request renders it.
 #[derive(Clone)]
-pub struct OpenApiText(pub Bytes);
+pub struct OpenApiText(Arc<LazyDocument>);
 
-pub async fn get_openapi(Extension(text): Extension<OpenApiText>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], text.0)
+type BuildDocument = Box<dyn Fn() -> serde_json::Result<Value> + Send + Sync>;
+
+struct LazyDocument {
+    build: BuildDocument,
+    text: OnceCell<Bytes>,
+}
+
+impl OpenApiText {
+    pub fn from_build(build: BuildDocument) -> OpenApiText {
+        OpenApiText(Arc::new(LazyDocument { build, text: OnceCell::new() }))
+    }
+
+    async fn render(&self) -> Result<Bytes, Problem> {
+        let rendering = async || {
+            let document = self.0.clone();
+            let render = move || (document.build)().map(|built| built.to_string());
+            let text = spawn_blocking(render).await.map_err(Problem::internal)?;
+            Ok(text.map_err(Problem::internal)?.into())
+        };
+        self.0.text.get_or_try_init(rendering).await.cloned()
+    }
+}
+
+pub async fn get_openapi(Extension(document): Extension<OpenApiText>) -> Result<impl IntoResponse, Problem> {
+    Ok(([(CONTENT_TYPE, "application/json")], document.render().await?))
 }
 
 pub async fn get_schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {

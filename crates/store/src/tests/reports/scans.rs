@@ -17,7 +17,7 @@ use unslide_model::{ContentHash, ReportId};
 const REPORTS: u64 = 700;
 const GROUPS: u64 = 530;
 /// Filters of a run; `UNSLIDE_TEST_FILTERS=4000` tries more.
-const FILTERS: u64 = 400;
+const FILTERS: u64 = 160;
 /// Days before the last ones on which some reports arrived.
 const DAYS: u64 = 30;
 const KEY_VALUES: [&str; 3] = ["pro", "free", "pro, trial"];
