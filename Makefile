@@ -15,7 +15,7 @@ help:
 	@echo 'make pictures      the pictures of docs/console.md'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
-	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
+	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run, CHAOS_HISTORY=1 moves rows to ClickHouse'
 	@echo 'make bench         the figures of docs/benchmarks.md'
 	@echo 'make bench-grouping  precision and recall of grouping on a corpus of known bugs'
 	@echo 'make bench-queries  times of lists and groups over BENCH_STORED reports (10000000)'
@@ -69,7 +69,7 @@ chaos:
 	@echo '== building'
 	@cargo build --locked --package unslide
 	@UNSLIDE_CHAOS_SEED=$(or $(CHAOS_SEED),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')) UNSLIDE_CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) \
-	  UNSLIDE_CHAOS_REPORTS=$(CHAOS_REPORTS) cargo test --locked --quiet --package unslide-tests --test chaos
+	  UNSLIDE_CHAOS_REPORTS=$(CHAOS_REPORTS) UNSLIDE_CHAOS_HISTORY=$(CHAOS_HISTORY) cargo test --locked --quiet --package unslide-tests --test chaos
 
 bench:
 	@scripts/setup test

@@ -182,6 +182,16 @@ impl History {
         found.into_iter().map(FoundVersion::into_version).collect()
     }
 
+    /// Returns the greatest version of all rows of all tenants; 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`History::read`].
+    pub async fn read_newest_version(&self) -> HistoryResult<u32> {
+        let statement = Statement::new("SELECT max(version) FROM reports");
+        let rows: Vec<(u32,)> = self.connection.read_rows(self.database(), &statement).await?;
+        rows.first().map(|(version,)| *version).ok_or_else(|| HistoryError::unreadable("the row"))
+    }
+
     /// Deletes these versions of rows: no earlier and no later ones. Their bytes are on the disk until [`History::apply_deletions`].
     ///
     /// # Errors
@@ -221,12 +231,17 @@ impl History {
         self.run_everywhere(&statement).await
     }
 
-    /// Takes the bytes of deleted rows from the disk. A deletion only marks its rows until then, or until their part is merged.
+    /// Takes the bytes of deleted rows from the disk, also of rows that another process deleted. A deletion only marks its rows
+    /// until then, or until their part is merged. Returns false if there were none.
     ///
     /// # Errors
     /// As [`History::delete`].
-    pub async fn apply_deletions(&self) -> HistoryResult<()> {
-        self.run_everywhere(&self.names.apply_deletions()).await
+    pub async fn apply_deletions(&self) -> HistoryResult<bool> {
+        let (parts,): (u64,) = self.read_system_row(&self.names.count_deleted()).await?;
+        if parts > 0 {
+            self.run_everywhere(&self.names.apply_deletions()).await?;
+        }
+        Ok(parts > 0)
     }
 
     fn database(&self) -> Option<&str> {

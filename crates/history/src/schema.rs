@@ -153,6 +153,20 @@ impl SchemaNames {
         Statement::with_names(format!("DELETE FROM `{database}`.{table}{} WHERE ", self.on_cluster()))
     }
 
+    /// Returns the statement that counts the parts with deleted rows of which the bytes are on a disk.
+    pub(crate) fn count_deleted(&self) -> Statement {
+        let (database, table) = (&self.database, self.parts_table());
+        let parts = match &self.cluster {
+            None => "system.parts".to_owned(),
+            Some(cluster) => format!("clusterAllReplicas(`{cluster}`, system.parts)"),
+        };
+        // A replica that is away is looked at when it is back.
+        Statement::with_names(format!(
+            "SELECT count() FROM {parts} WHERE database = '{database}' AND table = '{table}' AND active \
+             AND has_lightweight_delete SETTINGS skip_unavailable_shards = 1"
+        ))
+    }
+
     /// Returns the statement that takes the bytes of deleted rows from the disk.
     pub(crate) fn apply_deletions(&self) -> Statement {
         let (database, table) = (&self.database, self.parts_table());
@@ -183,6 +197,9 @@ mod tests {
         );
         assert_eq!(names(Some("all")).create_policies().len(), 4);
         assert!(names(Some("all")).begin_deletion().text().contains("reports_shard ON CLUSTER `all`"));
+        assert!(
+            names(Some("all")).count_deleted().text().contains("clusterAllReplicas(`all`, system.parts)")
+        );
         let one = names(None).create_tables();
         assert!(one.len() == 1 && !one[0].text().contains("CLUSTER"));
     }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use unslide_model::{Secret, is_sent_unencrypted};
 
+const DAY_SECONDS: u32 = 86_400;
+
 /// Address of the ClickHouse that has old rows of reports. Without a URL all rows stay in PostgreSQL.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
@@ -20,8 +22,10 @@ pub struct HistorySettings {
     pub database: String,
     /// The cluster that the tables are created on, replicated and in shards. None: one server.
     pub cluster: Option<String>,
-    /// Days after its last change when a row moves to ClickHouse.
-    pub after_days: u32,
+    /// How long after its last change a row moves to ClickHouse.
+    #[serde(rename = "after", with = "unslide_model::units::seconds")]
+    #[schemars(with = "String")]
+    pub after_seconds: u32,
     /// A PEM file with the authorities of the server's certificate, beside those that the system knows.
     pub ca_file: Option<PathBuf>,
 }
@@ -34,7 +38,7 @@ impl Default for HistorySettings {
             password: Secret::default(),
             database: "unslide".into(),
             cluster: None,
-            after_days: 7,
+            after_seconds: 7 * DAY_SECONDS,
             ca_file: None,
         }
     }
@@ -82,8 +86,8 @@ impl HistorySettings {
                 problems.push((field, "has 1 to 64 characters of a-z, A-Z, 0-9 and '_'".into()));
             }
         }
-        if !(1..=3_650).contains(&self.after_days) {
-            problems.push(("after_days", "must be between 1 and 3650".into()));
+        if !(1..=3_650 * DAY_SECONDS).contains(&self.after_seconds) {
+            problems.push(("after", "must be between 1s and 3650d".into()));
         }
         if let Some(path) = &self.ca_file {
             match std::fs::read_to_string(path) {
@@ -118,12 +122,12 @@ mod tests {
             password: Secret::new("hush"),
             database: "a`b".into(),
             cluster: Some(String::new()),
-            after_days: 0,
+            after_seconds: 0,
             ca_file: Some("/nonexistent/ca.pem".into()),
             ..with_url("clickhouse:8123")
         };
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
-        assert_eq!(fields, ["url", "user", "database", "cluster", "after_days", "ca_file"]);
+        assert_eq!(fields, ["url", "user", "database", "cluster", "after", "ca_file"]);
         assert!(!format!("{bad:?}").contains("hush"));
         assert!(HistorySettings { url: None, ..bad }.problems().is_empty());
     }

@@ -25,7 +25,8 @@ const MOVED_BYTES_LIMIT: u64 = 16 << 20;
 const ROUND_LIMIT: Duration = Duration::from_secs(20);
 /// Tenants and days that one round looks at.
 const DUE_DAYS_LIMIT: u32 = 1_000;
-/// Interval between two searches for rows to move, if the last one found few: they read the days' tables.
+/// Interval between two searches for rows to move, if the last one found few: they read the days' tables. It is shorter if rows
+/// move sooner than that.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(600);
 /// Number of empty tables that one round drops: it locks each.
 const DROPPED_TABLES_LIMIT: u32 = 30;
@@ -42,33 +43,33 @@ const EXPIRED_REPORTS_LIMIT: u32 = 1_000;
 pub struct HistoryMover {
     store: Store,
     history: History,
-    after_days: u32,
+    after: Duration,
     metrics: Metrics,
     shutdown: Shutdown,
     /// When rows to move were searched last, unless more were left then.
     searched: Option<Instant>,
+    /// True once moves have versions above those of all rows at ClickHouse.
+    has_versions: bool,
     /// Since when ClickHouse has failed.
     failing_since: Option<OffsetDateTime>,
-    /// True if bytes of deleted rows may be on the disks of ClickHouse.
-    is_unapplied: bool,
-    /// When they were taken from the disks last.
+    /// When the bytes of deleted rows were taken from the disks of ClickHouse last.
     applied: Option<Instant>,
 }
 
 impl HistoryMover {
-    /// Creates a mover of rows that were not changed for `after_days` days. Returns `None` if the store has no history.
-    pub fn new(store: Store, after_days: u32, metrics: Metrics, host: &Host) -> Option<HistoryMover> {
+    /// Creates a mover of rows that were not changed for `after_seconds`. Returns `None` if the store has no history.
+    pub fn new(store: Store, after_seconds: u32, metrics: Metrics, host: &Host) -> Option<HistoryMover> {
         let history = store.history()?.clone();
         let shutdown = host.shutdown.clone();
         Some(HistoryMover {
             store,
             history,
-            after_days,
+            after: Duration::from_secs(after_seconds.into()),
             metrics,
             shutdown,
             searched: None,
+            has_versions: false,
             failing_since: None,
-            is_unapplied: false,
             applied: None,
         })
     }
@@ -94,7 +95,7 @@ impl HistoryMover {
     }
 
     fn is_search_due(&self) -> bool {
-        self.searched.is_none_or(|at| at.elapsed() >= SEARCH_INTERVAL)
+        self.searched.is_none_or(|at| at.elapsed() >= SEARCH_INTERVAL.min(self.after))
     }
 
     async fn move_and_delete(&mut self, searches: bool) -> Result<bool, MoveError> {
@@ -102,21 +103,40 @@ impl HistoryMover {
         if abandoned > 0 {
             tracing::warn!(moves = abandoned, "gave up moves of dead processes to ClickHouse");
         }
-        let deleted = Box::pin(self.delete_rows()).await;
+        let deleted = Box::pin(self.delete_rows(searches)).await;
         if !searches {
             return deleted.map(|()| false);
         }
-        let moved = self.move_due().await;
+        let moved = match self.skip_versions().await {
+            Ok(()) => self.move_due().await,
+            Err(error) => Err(error),
+        };
         // Also after a failure, so that a ClickHouse that is away is not asked in each round.
         self.searched = Some(Instant::now()).filter(|_| !matches!(moved, Ok(true)));
         deleted?;
         moved
     }
 
+    /// Skips the versions that ClickHouse has of a time after the moment to which the database was restored, if it was.
+    async fn skip_versions(&mut self) -> Result<(), MoveError> {
+        if self.has_versions {
+            return Ok(());
+        }
+        let newest = self.history.read_newest_version().await?;
+        if history::skip_versions(&self.store, newest).await? {
+            tracing::warn!(
+                version = newest,
+                "PostgreSQL was restored to an earlier moment than ClickHouse: moves go on with higher versions"
+            );
+        }
+        self.has_versions = true;
+        Ok(())
+    }
+
     /// Moves rows until none is due or the round's time is over. Returns true if more may be due.
     async fn move_due(&self) -> Result<bool, MoveError> {
         let began = Instant::now();
-        let changed_before = self.store.now() - time::Duration::days(self.after_days.into());
+        let changed_before = self.store.now() - self.after;
         let due = history::list_due(&self.store, changed_before, DUE_DAYS_LIMIT).await?;
         let is_full = due.len() >= usize::try_from(DUE_DAYS_LIMIT).unwrap_or(usize::MAX);
         let mut moved_any = false;
@@ -221,23 +241,23 @@ impl HistoryMover {
         }
     }
 
-    /// Deletes the rows at ClickHouse that no key names any more, and from time to time their bytes.
-    async fn delete_rows(&mut self) -> Result<(), MoveError> {
-        self.is_unapplied |= self.delete_queued().await?;
-        if self.is_unapplied && self.applied.is_none_or(|at| at.elapsed() >= APPLY_INTERVAL) {
+    /// Deletes the rows at ClickHouse that no key names any more, and from time to time the bytes of all deleted rows.
+    async fn delete_rows(&mut self, searches: bool) -> Result<(), MoveError> {
+        self.delete_queued().await?;
+        // A ClickHouse that is away is not asked in each round.
+        if searches && self.applied.is_none_or(|at| at.elapsed() >= APPLY_INTERVAL) {
             self.history.apply_deletions().await?;
-            (self.is_unapplied, self.applied) = (false, Some(Instant::now()));
+            self.applied = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// Deletes the rows at ClickHouse that no key names any more. Returns true if there were some.
-    async fn delete_queued(&self) -> Result<bool, MoveError> {
-        let mut is_any = false;
+    /// Deletes the rows at ClickHouse that no key names any more.
+    async fn delete_queued(&self) -> Result<(), MoveError> {
         for waiting in history::list_deletion_tenants(&self.store, DELETION_TENANTS_LIMIT).await? {
             loop {
                 if self.shutdown.is_begun() {
-                    return Ok(is_any);
+                    return Ok(());
                 }
                 let mut tx = self.store.tenant(&waiting.tenant).await?;
                 let due = history::lock_deletions(&mut tx, DELETED_ROWS_LIMIT).await?;
@@ -248,21 +268,20 @@ impl HistoryMover {
                 self.history.delete(&waiting.tenant, &versions).await?;
                 history::forget_deletions(&mut tx, &due).await?;
                 tx.commit().await?;
-                is_any = true;
             }
         }
-        Ok(is_any)
+        Ok(())
     }
 
     /// Ends the reports of each tenant that arrived before its first kept day, and deletes their rows at ClickHouse.
     ///
     /// # Errors
     /// Returns the first failure. A failure for one tenant does not stop the deletion for the others.
-    pub async fn expire_days(&mut self, kept: &[KeptDays]) -> Result<(), MoveError> {
+    pub async fn expire_days(&self, kept: &[KeptDays]) -> Result<(), MoveError> {
         let mut failed = None;
         for KeptDays { tenant, reports, .. } in kept {
             match Box::pin(self.expire_tenant(tenant, *reports)).await {
-                Ok(has_deleted) => self.is_unapplied |= has_deleted,
+                Ok(()) => {}
                 Err(MoveError::Store(error)) if error.is_outage() => return Err(error.into()),
                 Err(trouble) => {
                     tracing::warn!(
@@ -277,8 +296,7 @@ impl HistoryMover {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Returns true if rows were deleted at ClickHouse.
-    async fn expire_tenant(&self, tenant: &TenantId, before: Date) -> Result<bool, MoveError> {
+    async fn expire_tenant(&self, tenant: &TenantId, before: Date) -> Result<(), MoveError> {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = history::expire_moved(&mut tx, before, EXPIRED_REPORTS_LIMIT).await?;
@@ -294,9 +312,9 @@ impl HistoryMover {
                 history::record_expiry(&mut tx, before).await?;
                 tx.commit().await?;
             }
-            return Ok(expiry == HistoryExpiry::Due);
+            break;
         }
-        Ok(false)
+        Ok(())
     }
 }
 

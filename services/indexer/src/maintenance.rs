@@ -71,7 +71,7 @@ pub async fn run(
                 looked = Some(Instant::now());
                 let counted = reports::count_once(&store, REQUEST_PAGE_ENTRIES).await;
                 over = bodies.expire_all().await.and(counted.map(drop).map_err(MoveError::from));
-                if let Some(history) = &mut history {
+                if let Some(history) = &history {
                     over = over.and(expire_history(&store, &bodies, history).await);
                 }
                 over_fails = over.is_err();
@@ -122,11 +122,7 @@ pub async fn run(
 }
 
 /// Ends reports that are over and have their rows in ClickHouse.
-async fn expire_history(
-    store: &Store,
-    bodies: &BodyMover,
-    history: &mut HistoryMover,
-) -> Result<(), MoveError> {
+async fn expire_history(store: &Store, bodies: &BodyMover, history: &HistoryMover) -> Result<(), MoveError> {
     let today = store.now().to_offset(UtcOffset::UTC).date();
     history.expire_days(&bodies.list_boundaries(today).await?).await
 }

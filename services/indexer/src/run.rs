@@ -119,7 +119,7 @@ pub async fn run(config: Config, features: IndexerFeatures, host: Host) -> Resul
     let (logs, shutdown) = (logs.collect(), host.shutdown.clone());
     let tenants = TenantWatch::new(store.clone(), tenant_gauges, config.tenants.symbol_bytes);
     let input = input::run(config.kafka.clone(), metrics.clone(), host.shutdown.clone());
-    let history = HistoryMover::new(store.clone(), config.history.after_days, metrics.clone(), &host);
+    let history = HistoryMover::new(store.clone(), config.history.after_seconds, metrics.clone(), &host);
     let parts = MaintenanceParts { bodies, tenants, history };
     let maintenance = maintenance::run(store.clone(), own, metrics, logs, parts, shutdown);
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());

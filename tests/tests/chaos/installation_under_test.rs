@@ -1,6 +1,7 @@
 //! The installation under test with its own servers, each behind a proxy.
 
 use crate::alerts::Receivers;
+use crate::history::HistoryUnderTest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -35,6 +36,8 @@ pub struct World {
     pub kafka_proxy: Proxy,
     pub postgres_proxy: Proxy,
     pub objects_proxy: Proxy,
+    /// The ClickHouse for old rows, if the run has one.
+    pub history: Option<HistoryUnderTest>,
     /// Where alerts go.
     pub receivers: Receivers,
     /// Where Kafka's data, the database and the objects are.
@@ -54,7 +57,7 @@ pub struct World {
 
 impl World {
     /// Starts the servers and an installation, of which no service runs yet.
-    pub async fn start(folder: &Path, dice: &mut Dice) -> World {
+    pub async fn start(folder: &Path, dice: &mut Dice, has_history: bool) -> World {
         let receivers = Receivers::start(dice).await;
         let (kafka_proxy, objects_proxy) = (Proxy::start().await, Proxy::start().await);
         let data = folder.join("servers");
@@ -94,7 +97,9 @@ impl World {
         let mut installation = Installation::prepare_on(&place, installed, &settings).await;
         // The outer folder goes with it, or stays where there is something to look at.
         installation.keep_folder();
+        let history = if has_history { Some(HistoryUnderTest::start(folder).await) } else { None };
         World {
+            history,
             installation: Mutex::new(installation),
             servers,
             objects: Plain::new(Some(objects)),
@@ -122,6 +127,8 @@ impl World {
         let service = name.split('-').next().unwrap_or(name);
         let cache = format!("{}B", DISK * 3 / 4);
         let clock = self.clock.lock().expect("not poisoned").as_ref().map(Ahead::environment_variables);
+        let history = self.history.as_ref().filter(|_| service != "symbolizer");
+        let history = history.map(HistoryUnderTest::settings).unwrap_or_default();
         let mut settings: Vec<(&str, &str)> = match service {
             "symbolizer" => vec![
                 ("UNSLIDE_SYMBOLIZER__CACHE_SIZE", &cache),
@@ -134,6 +141,7 @@ impl World {
             ],
             _ => vec![],
         };
+        settings.extend(history.iter().map(|(name, value)| (*name, value.as_str())));
         if service == "symbolizer" {
             settings.extend(clock.iter().flatten().map(|(name, value)| (*name, value.as_str())));
         }

@@ -3,6 +3,7 @@
 //!
 //! `UNSLIDE_CHAOS_SEED`, `UNSLIDE_CHAOS_SECONDS` and `UNSLIDE_CHAOS_REPORTS` say what to do; without
 //! them it is a short run of one plan, the same each time. `make chaos` takes a new seed each time.
+//! With `UNSLIDE_CHAOS_HISTORY=1` rows move to ClickHouse and back meanwhile.
 //! Proves: one-outcome
 
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
@@ -10,6 +11,7 @@
 mod alerts;
 mod drain;
 mod faults;
+mod history;
 mod installation_under_test;
 mod load;
 mod objects;
@@ -41,6 +43,8 @@ struct Settings {
     reports: usize,
     /// How long everything may take to come to rest.
     rest: Duration,
+    /// True if rows move to ClickHouse.
+    has_history: bool,
 }
 
 impl Settings {
@@ -57,6 +61,7 @@ impl Settings {
             length: Duration::from_secs(seconds),
             reports: usize::try_from(reports).expect("a count"),
             rest: Duration::from_secs(number("UNSLIDE_CHAOS_REST").unwrap_or(900)),
+            has_history: number("UNSLIDE_CHAOS_HISTORY").unwrap_or(0) > 0,
         }
     }
 }
@@ -84,7 +89,9 @@ fn main() -> ExitCode {
     }
     let settings = Settings::read();
     let (seed, seconds, reports) = (settings.seed, settings.length.as_secs(), settings.reports);
-    let rerun = format!("make chaos CHAOS_SEED={seed} CHAOS_SECONDS={seconds} CHAOS_REPORTS={reports}");
+    let history = if settings.has_history { " CHAOS_HISTORY=1" } else { "" };
+    let rerun =
+        format!("make chaos CHAOS_SEED={seed} CHAOS_SECONDS={seconds} CHAOS_REPORTS={reports}{history}");
     println!(
         "chaos with seed {seed}: {reports} records in {seconds} s, {SYMBOLIZERS} symbolizers, {INDEXERS} indexers"
     );
@@ -132,7 +139,7 @@ async fn run(settings: &Settings, folder: &Path) -> Result<(), String> {
     let strikes = plan_strikes(&mut dice.fork_stream(), &scale);
     let apps = Apps { first: App::from_fixture("app"), next: App::from_fixture("app-next") };
     println!("{} faults are planned; starting servers and services in {}", strikes.len(), folder.display());
-    let world = Arc::new(World::start(folder, &mut dice.fork_stream()).await);
+    let world = Arc::new(World::start(folder, &mut dice.fork_stream(), settings.has_history).await);
     act(settings, &world, &mut dice, &apps, strikes).await
 }
 
@@ -146,6 +153,7 @@ async fn act(
     let mut names = vec!["builder".to_owned(), "api".to_owned()];
     names.extend((0..SYMBOLIZERS).map(|n| format!("symbolizer-{n}")));
     names.extend((0..INDEXERS).map(|n| format!("indexer-{n}")));
+    history::migrate(world).await;
     for name in &names {
         world.start_process(name).await;
     }
@@ -182,7 +190,8 @@ async fn act(
     let uploads = load::uploads::late(world, (&clients, &operator), apps, settings.length);
     let strikes = faults::strike(world, strikes);
     let away = alerts::take_away(world, settings.length);
-    let (truth, (), uploaded, ()) = tokio::join!(load, strikes, uploads, away);
+    let moves = history::strike(world, settings.length);
+    let (truth, (), uploaded, (), ()) = tokio::join!(load, strikes, uploads, away, moves);
     uploaded?;
     for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
         proxy.set_weather(Weather::Fair);
@@ -199,6 +208,7 @@ async fn act(
     world.note("everything has come to rest");
     killer.abort();
     supervisor.abort();
+    history::turn_off_and_on(world, &clients, &names).await?;
     let judged = verdict::judge(world, &names, &truth, settings).await;
     if judged.is_ok() {
         world.note("judged");

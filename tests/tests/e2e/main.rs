@@ -6,6 +6,7 @@ mod console;
 mod developer;
 mod embedded;
 mod erasures;
+mod history;
 mod reports;
 mod restore;
 mod scrubbing;

@@ -61,6 +61,17 @@ impl ClickHouse {
         format!("http://{}", self.listen)
     }
 
+    /// Returns its address.
+    #[must_use]
+    pub fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Ends it at once, as a lost machine would.
+    pub fn kill(self) {
+        self.child.kill();
+    }
+
     /// Returns how it ended unexpectedly, or `None` while it runs.
     #[must_use]
     pub fn failed(&self) -> Option<String> {

@@ -107,7 +107,8 @@ async fn days_and_tenants_are_deleted_and_their_bytes_leave_the_disk() {
     assert_eq!((world.count("tenant = 'acme'").await, world.count("tenant = 'other'").await), (1, 3));
     world.history.delete_tenant(&tenant("other")).await.unwrap();
     assert_eq!((world.count("tenant = 'acme'").await, world.count("tenant = 'other'").await), (1, 0));
-    world.history.apply_deletions().await.unwrap();
+    assert!(world.history.apply_deletions().await.unwrap());
+    assert!(!world.history.apply_deletions().await.unwrap(), "no part has deleted rows any more");
     let stored = "SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase()";
     assert_eq!(world.run(stored).await.trim(), "1", "parts have no deleted rows");
     world.stop().await;

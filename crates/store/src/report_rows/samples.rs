@@ -1,6 +1,7 @@
 //! Samples: statements over the newest reports of something, for features that count what these say.
 
 use super::groups::GroupRows;
+use super::images::push_behind;
 use super::statement::moved::MovedReports;
 use super::statement::sources::{DaysOf, PushSelect, RowSource, read_sources};
 use super::statement::windows::{DayWindow, SAMPLE_DAYS};
@@ -12,7 +13,11 @@ use crate::{GroupId, Result, TenantTx, Uuid};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
+use unslide_history::{HistoryFilter, HistoryPlace};
 use unslide_model::ReportId;
+
+/// Rows of one sample that are read from ClickHouse at most, and only if PostgreSQL has fewer: each is a value of the statement.
+const MOVED_ROWS_LIMIT: u16 = 1_000;
 
 /// The order of lists: the newest first.
 const NEWEST_FIRST: &str = "received_at DESC, report_id DESC, variant DESC";
@@ -31,17 +36,9 @@ pub enum SampleScope<'s> {
         /// The version.
         version: &'s str,
     },
-    /// Those of each of these versions of an app, at most the limit of each. The column `place` has the version's place in the
-    /// list, from 1.
-    EachVersion {
-        /// The app.
-        app: &'s str,
-        /// The versions.
-        versions: &'s [String],
-    },
     /// Those of a group and of the groups that are merged into it.
     Group(GroupId),
-    /// These.
+    /// These, whatever the limit is.
     Places(&'s [ReportPlace]),
 }
 
@@ -80,11 +77,38 @@ impl<'s> ReportSample<'s> {
                 let days = places.iter().map(|place| utc_day(place.received_at)).collect();
                 DayWindow::for_dates(days)
             }
-            SampleScope::EachVersion { .. } => DayWindow::everything(),
         }
     }
 
-    fn into_source(self, tenant: &str, now: OffsetDateTime) -> RowSource<'s> {
+    /// Returns the searches for rows in ClickHouse. Without a history no statement is sent.
+    async fn find_moved(&self, tx: &mut TenantTx) -> Result<Vec<MovedReports<'s>>> {
+        if tx.history().is_none() {
+            return Ok(Vec::new());
+        }
+        let every = HistoryFilter { from: self.from, ..HistoryFilter::default() };
+        let filter = match self.scope {
+            SampleScope::Tenant => every,
+            SampleScope::App(app) => HistoryFilter { app: Some(app.to_owned()), ..every },
+            SampleScope::Version { app, version } => {
+                HistoryFilter { app: Some(app.to_owned()), version: Some(version.to_owned()), ..every }
+            }
+            SampleScope::Group(group) => {
+                let groups = GroupRows::find_for_group(tx, group).await?;
+                HistoryFilter { from: self.from, ..groups.to_history_filter() }
+            }
+            SampleScope::Places(places) => {
+                let tenant = tx.parts().1.to_owned();
+                let push_keys =
+                    move |query: &mut QueryBuilder<Postgres>, after: Option<&HistoryPlace>, limit: i64| {
+                        push_moved_places(query, &tenant, places, after, limit);
+                    };
+                return Ok(vec![MovedReports::for_keys(Box::new(push_keys), None)]);
+            }
+        };
+        Ok(vec![MovedReports::for_filter(filter, None)])
+    }
+
+    fn into_source(self, tenant: &str, now: OffsetDateTime, moved: Vec<MovedReports<'s>>) -> RowSource<'s> {
         let days_of = match self.scope {
             SampleScope::App(app) => DaysOf::App(app),
             SampleScope::Version { app, version } => DaysOf::Version { app, version },
@@ -92,13 +116,24 @@ impl<'s> ReportSample<'s> {
             _ => DaysOf::Tenant,
         };
         let (window, tenant) = (self.make_window(now), tenant.to_owned());
-        let (name, limit) = (self.name, self.limit);
+        // The rows that the source has at most: with as many no older one is missing.
+        let limit = match self.scope {
+            SampleScope::Places(places) => i64::try_from(places.len()).unwrap_or(i64::MAX),
+            _ => self.limit,
+        };
+        let name = self.name;
         let push_rows =
             Box::new(move |query: &mut QueryBuilder<Postgres>, window: &DayWindow, table: &str| {
                 self.push_rows(query, &tenant, window, table);
             });
-        // Samples of an app have as many rows as PostgreSQL has of it.
-        RowSource { days_of, ..RowSource::new(name, limit, window, push_rows) }
+        let source = RowSource::new(name, limit, window, push_rows);
+        RowSource {
+            days_of,
+            moved,
+            moved_below: MOVED_ROWS_LIMIT.into(),
+            documents_limit: MOVED_ROWS_LIMIT.into(),
+            ..source
+        }
     }
 
     fn push_rows(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, window: &DayWindow, table: &str) {
@@ -112,14 +147,6 @@ impl<'s> ReportSample<'s> {
                     query.push(" AND r.app = ").push_bind(app.replace('\0', ""));
                     query.push(" AND r.version = ").push_bind(version.replace('\0', ""));
                 });
-            }
-            SampleScope::EachVersion { app, versions } => {
-                query.push("SELECT v.place, n.* FROM unnest(").push_bind(versions.to_vec());
-                query.push(") WITH ORDINALITY AS v (version, place) CROSS JOIN LATERAL (");
-                self.push_newest(query, tenant, window, table, |query| {
-                    query.push(" AND r.version = v.version AND r.app = ").push_bind(app.replace('\0', ""));
-                });
-                query.push(") n");
             }
             SampleScope::Group(group) => {
                 query.push("SELECT n.* FROM (SELECT ").push_bind(group);
@@ -190,6 +217,26 @@ impl<'s> ReportSample<'s> {
     }
 }
 
+/// Adds a statement that lists keys of those of these reports that are in ClickHouse, behind a place.
+fn push_moved_places(
+    query: &mut QueryBuilder<Postgres>,
+    tenant: &str,
+    places: &[ReportPlace],
+    after: Option<&HistoryPlace>,
+    limit: i64,
+) {
+    query.push("SELECT k.received_at, k.report_id, k.variant, k.history_version FROM unnest(");
+    query.push_bind(places.iter().map(|place| place.id.uuid()).collect::<Vec<Uuid>>()).push(", ");
+    query.push_bind(places.iter().map(|place| to_row32(place.variant)).collect::<Vec<_>>());
+    query.push(
+        ") AS p (report_id, variant) JOIN report_keys k ON k.report_id = p.report_id AND k.variant = p.variant
+         WHERE k.history_version IS NOT NULL AND k.deleted_at IS NULL AND k.tenant = ",
+    );
+    query.push_bind(tenant.to_owned());
+    push_behind(query, "k", after);
+    query.push(" ORDER BY k.received_at DESC, k.report_id DESC, k.variant DESC LIMIT ").push_bind(limit);
+}
+
 /// Reads what a statement says of the newest reports of something: `push_select` adds it, in which each sample is a table. The
 /// statement may run again over more days, with the same values.
 pub async fn read_samples<'s, T>(
@@ -200,9 +247,13 @@ pub async fn read_samples<'s, T>(
 where
     T: for<'r> FromRow<'r, PgRow>,
 {
-    let (_, tenant, now) = tx.parts();
-    let mut sources: Vec<RowSource<'s>> =
-        samples.into_iter().map(|sample| sample.into_source(tenant, now)).collect();
+    let samples: Vec<ReportSample<'s>> = samples.into_iter().collect();
+    let mut sources: Vec<RowSource<'s>> = Vec::with_capacity(samples.len());
+    for sample in samples {
+        let moved = sample.find_moved(tx).await?;
+        let (_, tenant, now) = tx.parts();
+        sources.push(sample.into_source(tenant, now, moved));
+    }
     Ok(read_sources(tx, &mut sources, push_select).await?.rows)
 }
 

@@ -4,14 +4,16 @@ pub mod runs;
 
 use ring::rand::{SystemRandom, generate};
 use serde_json::Value;
+use sqlx::FromRow;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ReportId, TenantId};
 use unslide_scrubbing_rules::{ScrubConfig, ScrubSalt};
+use unslide_store::report_rows::{ReportSample, SampleScope, read_samples};
 use unslide_store::reports::find_arrival_times;
-use unslide_store::sql::{TenantColumn, to_row32};
+use unslide_store::sql::TenantColumn;
 use unslide_store::tables::{KeyColumn, OwnedTable};
-use unslide_store::{Result, Store, StoreError, StoreHook, TenantTx};
+use unslide_store::{ReportPlace, Result, Store, StoreError, StoreHook, TenantTx};
 
 /// Most apps of a tenant that have rules.
 pub const APPS_LIMIT: i64 = 50;
@@ -128,23 +130,23 @@ pub async fn set_rules(tx: &mut TenantTx, app: &str, config: Option<&ScrubConfig
     Ok(stored.rows_affected() > 0)
 }
 
+/// What a report says of its changes.
+#[derive(FromRow)]
+struct TakenRow {
+    counts: Option<Value>,
+}
+
 /// Returns what was taken out of a report, by the names of rules.
 pub async fn find_taken(tx: &mut TenantTx, report: ReportId, variant: u32) -> Result<BTreeMap<String, u64>> {
     let times = find_arrival_times(tx, &[report.uuid()]).await?;
-    let (connection, tenant, _) = tx.parts();
-    let counts = sqlx::query_scalar!(
-        r#"SELECT r.context -> 'changes' -> $4 AS counts
-           FROM report_keys k
-           JOIN reports r ON r.tenant = k.tenant AND r.received_at = ANY ($5) AND r.received_at = k.received_at
-                         AND r.report_id = k.report_id AND r.variant = k.variant
-           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 LIMIT 1"#,
-        tenant,
-        report.uuid(),
-        to_row32(variant),
-        crate::NAME,
-        &times
-    );
-    let counts = counts.fetch_optional(connection).await?.flatten();
+    let place = |received_at| ReportPlace { id: report, variant, received_at };
+    let places: Vec<ReportPlace> = times.into_iter().map(place).collect();
+    let sample = ReportSample::new(SampleScope::Places(&places), "r.context -> 'changes' AS changes", 1);
+    let taken: Vec<TakenRow> = read_samples(tx, [sample], &|query| {
+        query.push("SELECT changes -> ").push_bind(crate::NAME).push(" AS counts FROM newest");
+    })
+    .await?;
+    let counts = taken.into_iter().next().and_then(|row| row.counts);
     let counts = counts.map(serde_json::from_value).transpose();
     Ok(counts.map_err(|error| StoreError::corrupt("reports", error))?.unwrap_or_default())
 }

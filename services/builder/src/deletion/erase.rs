@@ -67,19 +67,20 @@ pub(crate) async fn erase_tenant(
     }
 }
 
-/// Deletes the tenant's rows at ClickHouse, and looks whether one is left.
+/// Deletes the tenant's rows at ClickHouse with their bytes, and looks whether one is left.
 async fn delete_history(history: &History, tenant: &TenantId) -> Result<(), JobFailure> {
     let failed = |error: HistoryError| JobFailure::Server(format_causes(&error));
     history.delete_tenant(tenant).await.map_err(failed)?;
     let every = HistoryFilter::default();
     let left =
         history.find_versions(tenant, &every, None, HistoryOrder::OldestFirst, 1).await.map_err(failed)?;
-    match left.is_empty() {
-        true => Ok(()),
-        false => {
-            Err(JobFailure::Server("a replica of ClickHouse still has rows of a deleted tenant".to_owned()))
-        }
+    if !left.is_empty() {
+        return Err(JobFailure::Server(
+            "a replica of ClickHouse still has rows of a deleted tenant".to_owned(),
+        ));
     }
+    history.apply_deletions().await.map_err(failed)?;
+    Ok(())
 }
 
 /// Deletes the parts of every upload that was not complete.

@@ -6,13 +6,16 @@ use crate::failures::stubborn::Stubborn;
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use std::time::Duration;
+use time::OffsetDateTime;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{Condition, Put};
-use unslide_model::{DebugId, TenantId};
+use unslide_history::{History, HistoryFilter, HistoryOrder, HistoryRow, HistorySettings};
+use unslide_model::{DebugId, ReportId, TenantId};
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 use unslide_store::{Uuid, audit, erasure, slots, uploads};
 use unslide_stream::admin;
 use unslide_testkit::fixtures::{binary, dsym};
+use unslide_testkit::servers;
 
 impl World {
     pub async fn number(&self, query: &str) -> i64 {
@@ -41,6 +44,19 @@ impl World {
         found.unwrap().len()
     }
 
+    /// Makes the tables at ClickHouse, for builders that start from now on.
+    async fn turn_history_on(&mut self) -> History {
+        self.config.history = HistorySettings {
+            url: Some(servers::clickhouse()),
+            user: "default".into(),
+            database: servers::unique("builder").replace('-', "_"),
+            ..HistorySettings::default()
+        };
+        let history = History::new(&self.config.history).unwrap();
+        history.create_schema().await.unwrap();
+        history
+    }
+
     async fn delete_tenant(&self) {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
         erasure::begin_erasure(&mut tx).await.unwrap().unwrap();
@@ -67,6 +83,8 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     world.config.kafka.tenant_topics = true;
     admin::create_tenant_topics(&world.config.kafka, &acme()).await.unwrap();
     assert_eq!(world.own_topics().await, 2);
+    let history = world.turn_history_on().await;
+    insert_row(&history, 1).await;
     world.builder();
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     world.files_gone().await;
@@ -78,6 +96,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     world.delete_tenant().await;
     let erasure = world.erased(false).await;
     assert_eq!(world.stored().await, Vec::<String>::new());
+    assert_eq!(count_rows(&history).await, 0);
     assert_eq!(erasure.objects, stored as u64);
     // They are listed for a moment more.
     for _ in 0..3_000 {
@@ -96,14 +115,30 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     let entry = audit::list_entries(&mut tx, None, 1).await.unwrap().remove(0);
     tx.rollback().await.unwrap();
     assert_eq!((entry.action.as_str(), &entry.detail["objects"]), ("tenant.erased", &stored.into()));
-    // An upload with a dead receiver has left something after that. The next look finds it.
+    // An upload with a dead receiver has left something after that, and an indexer in the middle of a move. The next look finds both.
     world.put(&keys::for_upload(acme().scope(Uuid::nil()))).await;
+    insert_row(&history, 2).await;
     world.stop_builders().await;
     world.config.builder.erase_again_seconds = 0;
     world.builder();
     let swept = world.erased(true).await;
     assert_eq!((world.stored().await, swept.objects), (Vec::new(), stored as u64 + 1));
+    assert_eq!(count_rows(&history).await, 0);
     world.stop().await;
+}
+
+async fn insert_row(history: &History, number: u8) {
+    let (report_id, received_at) = (ReportId([number; 16]), OffsetDateTime::UNIX_EPOCH);
+    let row = HistoryRow { received_at, report_id, variant: 0, version: 1, row: "{}".into() };
+    history.insert(&acme(), Uuid::from_u128(number.into()), &[row]).await.unwrap();
+    assert_eq!(count_rows(history).await, 1);
+}
+
+/// The rows of the tenant at ClickHouse. Fails if a part has the bytes of deleted ones.
+async fn count_rows(history: &History) -> usize {
+    assert!(!history.apply_deletions().await.unwrap());
+    let (every, order) = (HistoryFilter::default(), HistoryOrder::OldestFirst);
+    history.find_versions(&acme(), &every, None, order, 10).await.unwrap().len()
 }
 
 /// The builder has stored the object and its symcache, and is about to publish; then the tenant goes.

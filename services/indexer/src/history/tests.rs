@@ -5,10 +5,10 @@ use crate::metrics::Metrics;
 use crate::segments::KeptDays;
 use crate::segments::tests::stored_bodies::{World, start, tenant};
 use time::Duration;
-use unslide_history::{History, HistoryFilter, HistoryOrder, HistorySettings};
-use unslide_model::Secret;
-use unslide_store::Store;
+use unslide_history::{History, HistoryFilter, HistoryOrder, HistoryRow, HistorySettings};
+use unslide_model::{ReportId, Secret};
 use unslide_store::reports::ArrivalOutcome;
+use unslide_store::{Store, Uuid};
 use unslide_testkit::servers;
 
 async fn create_history() -> History {
@@ -28,7 +28,7 @@ async fn create_history() -> History {
 
 fn mover(world: &World, store: &Store) -> (HistoryMover, Metrics) {
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-    (HistoryMover::new(store.clone(), 7, metrics.clone(), &world.host).unwrap(), metrics)
+    (HistoryMover::new(store.clone(), 7 * 86_400, metrics.clone(), &world.host).unwrap(), metrics)
 }
 
 /// A world with 20 reports of 40 days ago.
@@ -46,6 +46,15 @@ async fn old_rows_move_come_back_for_a_revision_and_end_with_their_day() {
     let mut world = old_world().await;
     let history = create_history().await;
     let store = world.store.clone().with_history(Some(history.clone()));
+    // ClickHouse has rows of a later moment than that to which PostgreSQL was restored.
+    let stray = HistoryRow {
+        received_at: start(),
+        report_id: ReportId([1; 16]),
+        variant: 0,
+        version: 1_000,
+        row: "{}".into(),
+    };
+    history.insert(&tenant("umbrella"), Uuid::nil(), &[stray]).await.unwrap();
     let (mut own, metrics) = mover(&world, &store);
     let tables =
         "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname ~ '^(reports|report_bodies)_[0-9]+$'";
@@ -54,6 +63,7 @@ async fn old_rows_move_come_back_for_a_revision_and_end_with_their_day() {
     let moved = "SELECT count(*) FROM report_keys WHERE history_version IS NOT NULL";
     assert_eq!((world.number("SELECT count(*) FROM reports").await, world.number(moved).await), (0, 20));
     assert_eq!((metrics.history_moved_rows.get(), metrics.history_failing_seconds.get()), (20, 0));
+    assert!(world.number("SELECT min(history_version)::bigint FROM report_keys").await > 1_000);
     mover(&world, &store).0.run_round().await.unwrap();
     assert_eq!(world.number(tables).await, 0, "empty tables of old days are dropped");
     world.use_store(store.clone());
@@ -87,13 +97,9 @@ async fn a_clickhouse_that_is_away_is_heard_and_changes_nothing() {
     world.wait(Duration::MINUTE);
     assert!(!own.run_round().await.unwrap(), "it is not asked in each round");
     assert!(metrics.history_failing_seconds.get() >= 60);
-    // What the move may have left there is to be deleted.
-    world.wait(Duration::HOUR);
-    own.run_round().await.unwrap_err();
-    assert!(metrics.history_failing_seconds.get() >= 3_600);
     assert_eq!(world.number("SELECT count(*) FROM reports").await, 20);
     let (mut other, metrics) = mover(&world, &world.store.clone().with_history(Some(create_history().await)));
     other.run_round().await.unwrap();
-    assert_eq!(metrics.history_moved_rows.get(), 20, "the intent of before is old");
+    assert_eq!(metrics.history_moved_rows.get(), 20, "no intent of before is in the way");
     assert_eq!(world.number("SELECT count(*) FROM history_deletions").await, 0);
 }

@@ -45,6 +45,10 @@ pub(in crate::report_rows) struct RowSource<'s> {
     pub(in crate::report_rows) moved: Vec<MovedReports<'s>>,
     /// Rows that ClickHouse has returned.
     pub(in crate::report_rows) candidates: Vec<HistoryRow>,
+    /// Once there are more of them, no more are searched.
+    pub(in crate::report_rows) documents_limit: usize,
+    /// With as many rows as this, older ones are not searched in ClickHouse, also if they are fewer than the limit.
+    pub(in crate::report_rows) moved_below: i64,
 }
 
 impl<'s> RowSource<'s> {
@@ -55,8 +59,17 @@ impl<'s> RowSource<'s> {
         window: DayWindow,
         push_rows: PushRows<'s>,
     ) -> RowSource<'s> {
-        let days_of = DaysOf::Tenant;
-        RowSource { name, limit, window, days_of, push_rows, moved: Vec::new(), candidates: Vec::new() }
+        RowSource {
+            name,
+            limit,
+            window,
+            days_of: DaysOf::Tenant,
+            push_rows,
+            moved: Vec::new(),
+            candidates: Vec::new(),
+            documents_limit: DOCUMENTS_LIMIT,
+            moved_below: limit,
+        }
     }
 }
 
@@ -103,7 +116,8 @@ where
             let ended_moves = first.try_get::<Option<i64>, _>("ended_moves")?.unwrap_or_default();
             let oldest: Vec<Option<OffsetDateTime>> = first.try_get("oldest_rows")?;
             for (place, source) in sources.iter_mut().enumerate() {
-                let is_full = found.get(place).is_some_and(|found| *found >= source.limit);
+                let enough = source.limit.min(source.moved_below);
+                let is_full = found.get(place).is_some_and(|found| *found >= enough);
                 let oldest = oldest.get(place).copied().flatten();
                 let found = FoundRows { is_full, oldest, ended_moves, newest_moved };
                 match find_candidates(tx, history, source, &found).await {
@@ -149,7 +163,7 @@ async fn find_candidates(
         source.candidates.retain(|row| !replaced.contains(&(row.report_id, row.variant)));
         source.candidates.extend(new);
     }
-    Ok(is_more && source.candidates.len() <= DOCUMENTS_LIMIT)
+    Ok(is_more && source.candidates.len() <= source.documents_limit)
 }
 
 fn build_statement(

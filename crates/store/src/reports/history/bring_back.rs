@@ -1,7 +1,7 @@
 //! Bringing rows back that a transaction needs, and reading them for one that does not.
 
 use super::require_history;
-use crate::column::{ReportIdColumn, TenantColumn, U32};
+use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
 use crate::number::to_row32;
 use crate::reports::RowKey;
 use crate::reports::{KeyRow, lock_known};
@@ -69,6 +69,16 @@ pub async fn bring_back_oldest(tx: &mut TenantTx, limit: u32) -> Result<u64> {
     let keys = lock_known(tx, &reports).await?;
     bring_back(tx, &keys).await?;
     Ok(reports.len() as u64)
+}
+
+/// Counts the rows of the transaction's tenant that are in ClickHouse.
+pub async fn count_moved(tx: &mut TenantTx) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "rows!: U64" FROM report_keys WHERE tenant = $1 AND history_version IS NOT NULL"#,
+        tenant
+    );
+    Ok(rows.fetch_one(connection).await?.into())
 }
 
 /// Returns tenants with rows in ClickHouse after one of them, by their names.

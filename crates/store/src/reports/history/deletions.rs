@@ -9,7 +9,7 @@ use crate::segments::day_bounds;
 use crate::{Result, Store, TenantTx, Uuid};
 use time::{Date, OffsetDateTime};
 use unslide_history::{HistoryPlace, HistoryVersion};
-use unslide_model::TenantId;
+use unslide_model::{ReportId, TenantId};
 
 /// A tenant with rows that are to be deleted at ClickHouse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +94,12 @@ pub async fn expire_moved(tx: &mut TenantTx, before: Date, limit: u32) -> Result
     // In the lock order of all writers of reports. One that was brought back in between goes with the rows of its day.
     let mut keys = lock_known(tx, &going).await?;
     keys.retain(|key| key.history_version.is_some());
+    end_moved(tx, &keys).await?;
+    Ok(going.len() as u64)
+}
+
+/// Ends reports with rows at ClickHouse: their keys are locked, and name no row from now on.
+async fn end_moved(tx: &mut TenantTx, keys: &[KeyRow]) -> Result<()> {
     let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row_key).unzip();
     let (connection, tenant, _) = tx.parts();
@@ -107,8 +113,29 @@ pub async fn expire_moved(tx: &mut TenantTx, before: Date, limit: u32) -> Result
     .execute(connection)
     .await?;
     drop_rest(tx, &times, &ids, &variants).await?;
-    reprocess::count_ends(tx, &reprocess::count_deleted(&keys)).await?;
-    Ok(going.len() as u64)
+    reprocess::count_ends(tx, &reprocess::count_deleted(keys)).await?;
+    Ok(())
+}
+
+/// Deletes a report with a row that ClickHouse has lost. Its part in counts stays. Returns false if its row is in the database by now.
+pub async fn forget_lost(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<bool> {
+    let mut keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
+    keys.retain(|key| key.history_version.is_some());
+    if keys.is_empty() {
+        return Ok(false);
+    }
+    end_moved(tx, &keys).await?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys SET deleted_at = $4 WHERE tenant = $1 AND report_id = $2 AND variant = $3 AND deleted_at IS NULL",
+        tenant,
+        report_id.uuid(),
+        to_row32(variant),
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(true)
 }
 
 /// The days of a tenant that are to be deleted at ClickHouse.

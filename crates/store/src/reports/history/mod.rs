@@ -17,16 +17,16 @@ mod moves;
 pub(crate) use bring_back::{
     bring_back, bring_back_reports, read_moved, read_moved_locked, read_moved_of_id,
 };
-pub use bring_back::{bring_back_oldest, list_moved, list_moved_tenants};
+pub use bring_back::{bring_back_oldest, count_moved, list_moved, list_moved_tenants};
 pub use deletions::{
-    DeletionTenant, HistoryDeletion, HistoryExpiry, expire_moved, forget_deletions, list_deletion_tenants,
-    lock_deletions, read_expiry, record_expiry,
+    DeletionTenant, HistoryDeletion, HistoryExpiry, expire_moved, forget_deletions, forget_lost,
+    list_deletion_tenants, lock_deletions, read_expiry, record_expiry,
 };
 pub use finding::MoveWatch;
 pub(crate) use finding::{HistoryReport, HistorySearch, find_moved, merge_pages, read_moved_page};
 pub use moves::{
     BegunMove, DueMove, MovedRows, MovingRow, abandon_moves, begin_move, finish_move, give_up_move, list_due,
-    read_moved_rows,
+    read_moved_rows, skip_versions,
 };
 
 use crate::{Result, StoreError, TenantTx};

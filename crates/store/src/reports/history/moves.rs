@@ -91,29 +91,40 @@ pub async fn begin_move(
     limit: u32,
     bytes: u64,
 ) -> Result<Option<BegunMove>> {
+    // The intent first: rows that were read before another process's move of the day ended would be sent to ClickHouse in a higher
+    // version than the one that their keys name, which would take its place there.
+    let (connection, tenant, now) = tx.parts();
+    let begun = sqlx::query!(
+        "INSERT INTO history_moves (tenant, day, token, begun_at, places) VALUES ($1, $2, unslide_uuid($3), $3, '[]')
+         ON CONFLICT DO NOTHING RETURNING version, token",
+        tenant,
+        day,
+        now
+    );
+    let Some(begun) = begun.fetch_optional(connection).await? else { return Ok(None) };
     let rows = list_moving_rows(tx, day, changed_before, limit, bytes).await?;
-    if rows.is_empty() {
+    let begun = BegunMove { day, version: from_row32(begun.version), token: begun.token, rows };
+    if begun.rows.is_empty() {
+        forget_intent(tx, &begun).await?;
         return Ok(None);
     }
-    let places = rows.iter().map(|row| {
+    let places = begun.rows.iter().map(|row| {
         json!({
             "received_at": json::format_time(row.received_at),
             "report_id": row.report_id.uuid(),
             "variant": to_row32(row.variant),
         })
     });
-    let (connection, tenant, now) = tx.parts();
-    let begun = sqlx::query!(
-        "INSERT INTO history_moves (tenant, day, token, begun_at, places) VALUES ($1, $2, unslide_uuid($3), $3, $4)
-         ON CONFLICT DO NOTHING RETURNING version, token",
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE history_moves SET places = $3 WHERE tenant = $1 AND day = $2",
         tenant,
         day,
-        now,
         places.collect::<Value>()
     )
-    .fetch_optional(connection)
+    .execute(connection)
     .await?;
-    Ok(begun.map(|begun| BegunMove { day, version: from_row32(begun.version), token: begun.token, rows }))
+    Ok(Some(begun))
 }
 
 async fn list_moving_rows(
@@ -266,6 +277,10 @@ async fn record_end(tx: &mut TenantTx, begun: &BegunMove) -> Result<()> {
 /// Gives a move up after a failure: what ClickHouse may have got is deleted there.
 pub async fn give_up_move(tx: &mut TenantTx, begun: &BegunMove) -> Result<()> {
     queue_unmoved(tx, begun).await?;
+    forget_intent(tx, begun).await
+}
+
+async fn forget_intent(tx: &mut TenantTx, begun: &BegunMove) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "DELETE FROM history_moves WHERE tenant = $1 AND day = $2 AND version = $3",
@@ -287,6 +302,14 @@ pub async fn abandon_moves(store: &Store, before: OffsetDateTime) -> Result<i64>
     )
     .fetch_one(store.pool())
     .await?)
+}
+
+/// Lets all moves from now on have versions above this one, the greatest at ClickHouse. They have, unless the database was restored to
+/// an earlier moment. Returns true then.
+pub async fn skip_versions(store: &Store, above: u32) -> Result<bool> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_history_versions_skip($1) AS "skipped!""#, to_row32(above))
+        .fetch_one(store.pool())
+        .await?)
 }
 
 /// The state of a tenant's rows at ClickHouse.

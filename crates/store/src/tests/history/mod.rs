@@ -1,6 +1,7 @@
 //! Rows of reports that move to ClickHouse and back, on the real engine.
 
 mod bringing_back;
+mod erasing;
 mod moving;
 mod outage;
 mod reading;

@@ -60,4 +60,12 @@ async fn a_service_without_the_settings_and_a_replica_that_is_behind_change_noth
     assert!(matches!(failed, StoreError::HistoryBehind { .. }) && failed.is_history(), "{failed}");
     drop(tx);
     assert_eq!(past.places().await, (0, 2));
+    // An operator who leaves ClickHouse gives it up.
+    let mut tx = past.store.tenant(&acme()).await.unwrap();
+    assert!(history::forget_lost(&mut tx, arrival(1).report_id, 0).await.unwrap());
+    assert!(!history::forget_lost(&mut tx, arrival(1).report_id, 0).await.unwrap());
+    assert_eq!(history::bring_back_oldest(&mut tx, 10).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(past.places().await, (1, 0));
+    assert_eq!(past.store(&[arrival(1)]).await[0].outcome, ArrivalOutcome::Deleted);
 }

@@ -11,10 +11,12 @@ use crate::queries::person::{
 };
 use crate::queries::report::find_report;
 use crate::queries::session::{TimelinePage, list_timeline};
-use crate::report_rows::{ReportFilter, find_neighbours, list_reports, read_total};
+use crate::report_rows::{
+    ReportFilter, ReportSample, SampleScope, find_neighbours, list_reports, read_samples, read_total,
+};
 use crate::reports::{Arrival, delete_report};
 use crate::tests::database::{acme, arrival, debug_id, grouping};
-use crate::{Store, TenantTx, Uuid};
+use crate::{ReportPlace, Store, TenantTx, Uuid};
 use time::Duration;
 use unslide_history::{History, HistoryRow, HistorySettings};
 
@@ -65,6 +67,30 @@ async fn read_everything(tx: &mut TenantTx) -> Vec<String> {
         let found = find_report(tx, arrival(n).report_id, 0).await.unwrap().unwrap();
         said.push(format!("{found:?}"));
         said.push(format!("{:?}", find_neighbours(tx, &found.listed).await.unwrap()));
+    }
+    let places = (1..=REPORTS).map(|n| {
+        let one = arrival(n);
+        ReportPlace { id: one.report_id, variant: 0, received_at: one.received_at }
+    });
+    let places: Vec<ReportPlace> = places.collect();
+    for scope in [
+        SampleScope::Tenant,
+        SampleScope::App("com.acme.shop"),
+        SampleScope::Group(group),
+        SampleScope::Version { app: "com.acme.shop", version: "1.0" },
+        SampleScope::Places(&places),
+        SampleScope::Places(&places[..1]),
+    ] {
+        for limit in [4, 100] {
+            let sample = ReportSample::new(scope, "r.context", limit);
+            let rows: Vec<(String,)> = read_samples(tx, [sample], &|query| {
+                query.push("SELECT concat(report_id, variant, received_at, context) AS text FROM newest ORDER BY report_id");
+            })
+            .await
+            .unwrap();
+            assert!(!rows.is_empty(), "{scope:?}");
+            said.push(format!("{scope:?} {limit} {rows:?}"));
+        }
     }
     said.push(format!("{:?}", read_group_context(tx, group).await.unwrap()));
     said.push(format!("{:?}", groups::get(tx, group, None).await.unwrap()));

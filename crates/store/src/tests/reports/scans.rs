@@ -16,8 +16,9 @@ use unslide_model::{ContentHash, ReportId};
 /// More groups than are looked up one by one.
 const REPORTS: u64 = 700;
 const GROUPS: u64 = 530;
-/// Filters of a run; `UNSLIDE_TEST_FILTERS=4000` tries more.
-const FILTERS: u64 = 160;
+/// Filters of a run; `UNSLIDE_TEST_FILTERS=4000` tries more, and `UNSLIDE_TEST_FILTERS_SEED` others.
+const FILTERS: u64 = 400;
+const SEED: u64 = 20_261_128;
 /// Days before the last ones on which some reports arrived.
 const DAYS: u64 = 30;
 const KEY_VALUES: [&str; 3] = ["pro", "free", "pro, trial"];
@@ -270,7 +271,8 @@ struct Filled {
 
 impl Filled {
     async fn fill(database: &Database) -> Filled {
-        let mut numbers = Numbers(20_261_128);
+        let seed = std::env::var("UNSLIDE_TEST_FILTERS_SEED").map_or(SEED, |text| text.parse().unwrap());
+        let mut numbers = Numbers(seed);
         let arrivals: Vec<Arrival> = (0..REPORTS).map(|n| draw_arrival(&mut numbers, n)).collect();
         let day = start().date();
         let first = day - time::Duration::days(DAYS.cast_signed() + 5);

@@ -430,6 +430,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_history_due", "the indexer finds rows to move: slugs, days and times only"),
     ("unslide_history_moves_abandon", "gives up what dead writers left: gives a number"),
     ("unslide_history_tenants", "an operator moves rows of all tenants back: slugs only"),
+    ("unslide_history_versions_skip", "the indexer numbers moves above a restored moment: whether it had to"),
     (
         "unslide_ignored_groups_due",
         "the builder opens groups that are ignored until a time: slugs and ids only",
