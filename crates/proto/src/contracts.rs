@@ -182,6 +182,7 @@ fn list_messages() -> Vec<String> {
         at_micros: 1_764_000_000_000_002,
         grouping_rules: "ignore function Log.*".to_owned(),
         analysis_switches: [("crash_analysis".to_owned(), false), ("variables".to_owned(), true)].into(),
+        moved_to: Some("east.".to_owned()),
     };
     let used = UsedSymbol { tenant: "acme".to_owned(), debug_id: vec![1; 16].into() };
     let used = UsedSymbols { symbols: vec![used], tenants: vec!["acme".to_owned(), "stark".to_owned()] };
@@ -229,6 +230,7 @@ fn list_messages() -> Vec<String> {
         source: Some(example_record("unslide.resymbolicate", 1, 9)),
         segment: "t/acme/segments/x".to_owned(),
         requested_at_micros: 1_764_000_000_000_003,
+        passed_to: "east.crash.reports".to_owned(),
     };
     let stacks = StackSet {
         images: vec![StackImage { debug_id: vec![1; 16].into(), name: "Shop".to_owned() }],

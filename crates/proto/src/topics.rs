@@ -140,6 +140,14 @@ impl TopicNames {
         tenant_pattern(&self.input)
     }
 
+    /// Returns the name that a topic of this installation has in the one with another prefix, or `None` for a topic of another
+    /// installation.
+    #[must_use]
+    pub fn name_with_prefix(&self, topic: &str, prefix: &str) -> Option<String> {
+        let own = self.input.strip_suffix(INPUT)?;
+        Some(format!("{prefix}{}", topic.strip_prefix(own)?))
+    }
+
     /// Returns every name, in the order of the fields, without the topics of single tenants.
     #[must_use]
     pub fn all(&self) -> [&str; 18] {
@@ -230,6 +238,19 @@ mod tests {
         for topic in foreign.into_iter().chain([format!("crash.reports.{}", "x".repeat(41)).as_str()]) {
             assert_eq!(names.tenant_of_input(topic), None, "{topic}");
         }
+    }
+
+    #[test]
+    fn a_topic_has_the_same_name_in_an_installation_with_another_prefix() {
+        for (own, other) in [("", "east."), ("west.", "east."), ("west.", "")] {
+            let (names, others) = (TopicNames::with_prefix(own), TopicNames::with_prefix(other));
+            let named = names.all().map(|topic| names.name_with_prefix(topic, other).expect("an own topic"));
+            assert_eq!(named.each_ref().map(String::as_str), others.all());
+            let tenant = TenantId::new("acme").expect("a slug");
+            let input = names.name_with_prefix(&names.tenant_input(&tenant), other);
+            assert_eq!(input, Some(others.tenant_input(&tenant)));
+        }
+        assert_eq!(TopicNames::with_prefix("west.").name_with_prefix("east.crash.reports", ""), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+pub mod cells;
 pub mod cursor;
 mod database;
 pub mod directory;
@@ -61,7 +62,7 @@ pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
     accounts, app_settings, app_signals, app_slots, audit, erasure, erasure_requests, figures, key_erasures,
-    keys, persons, resource_uses,
+    keys, persons, place, resource_uses,
 };
 pub use uuid::Uuid;
 

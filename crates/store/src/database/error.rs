@@ -118,6 +118,9 @@ pub enum StoreError {
     /// The tenant was deleted: no more data is written for it.
     #[error("the tenant was deleted")]
     TenantDeleted,
+    /// The tenant is moving to another cell, or is there: no data of it is written here.
+    #[error("the tenant is moving to another cell")]
+    TenantMoving,
     /// Someone else has read on from this position.
     #[error("the position of {topic}/{partition} is no longer {expected}: another reader moved it")]
     Fenced {
@@ -132,6 +135,9 @@ pub enum StoreError {
 
 /// The SQLSTATE that the database raises if rows are added to a deleted tenant.
 const TENANT_DELETED: &str = "UD001";
+
+/// The SQLSTATE that the database raises if rows of a tenant change that another cell may be changing.
+const TENANT_MOVING: &str = "UD002";
 
 /// Returns true for an SQLSTATE with which a server refuses all work of a kind: `25006` takes no writes, `28` refuses
 /// the login, `3D000` lacks the database, `53` lacks disk, memory or connections, `57P` starts or stops, `58` cannot
@@ -149,8 +155,10 @@ fn is_passing_state(code: &str) -> bool {
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        if code.is_some_and(|code| code == TENANT_DELETED) {
-            return StoreError::TenantDeleted;
+        match code.as_deref() {
+            Some(TENANT_DELETED) => return StoreError::TenantDeleted,
+            Some(TENANT_MOVING) => return StoreError::TenantMoving,
+            _ => {}
         }
         match error {
             sqlx::Error::ColumnDecode { index, source } => {
@@ -173,6 +181,8 @@ impl StoreError {
                 .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
             // A retry sees that it is deleted.
             StoreError::TenantDeleted => true,
+            // It is soon over, or the new cell serves it.
+            StoreError::TenantMoving => true,
             _ if self.is_history() => true,
             _ => false,
         }

@@ -428,6 +428,12 @@ impl BatchTx {
         Ok(&mut self.0)
     }
 
+    /// Returns the transaction of a tenant that a statement has entered.
+    pub(crate) fn mark_entered(&mut self, tenant: &TenantId) -> &mut TenantTx {
+        self.0.0.owner = Some(Owner::Tenant(tenant.clone()));
+        &mut self.0
+    }
+
     /// Commits.
     ///
     /// # Errors

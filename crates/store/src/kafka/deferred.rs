@@ -7,6 +7,7 @@
 //! partition from storing anything.
 
 use crate::column::TenantColumn;
+use crate::place::{TenantLocation, TenantPlace};
 use crate::{BatchTx, Result, Store, StoreError};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -61,8 +62,44 @@ pub async fn list_ranges(store: &Store, topics: &[String]) -> Result<Vec<Deferre
     .await?)
 }
 
+/// A deferred range, and where its tenant is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatedRange {
+    /// The range.
+    pub range: DeferredRange,
+    /// Where the tenant is. One that does not exist counts as here.
+    pub location: TenantLocation,
+}
+
+/// Returns the ranges of all tenants in these topics as [`list_ranges`] does, each with the place of its tenant.
+pub async fn list_located_ranges(store: &Store, topics: &[String]) -> Result<Vec<LocatedRange>> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!: TenantColumn", topic AS "topic!", topic_id AS "topic_id!",
+                  partition AS "partition!", from_offset AS "from!", to_offset AS "to!", records AS "records!",
+                  oldest_at AS "oldest_at!", place AS "place!: TenantPlace", moved_to
+           FROM unslide_located_ranges($1)"#,
+        topics
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let located = rows.into_iter().map(|row| LocatedRange {
+        range: DeferredRange {
+            tenant: row.tenant.into(),
+            topic: row.topic,
+            topic_id: row.topic_id,
+            partition: row.partition,
+            from: row.from,
+            to: row.to,
+            records: row.records,
+            oldest_at: row.oldest_at,
+        },
+        location: TenantLocation { place: row.place, moved_to: row.moved_to },
+    });
+    Ok(located.collect())
+}
+
 /// Adds records to the deferred ranges of their tenants: to an existing range, or to a new one. The tenants
-/// need not exist. Records of a deleted tenant are left out. The transaction has to enter another tenant
+/// need not exist. Records of a deleted tenant are left out, unless another cell serves it. The transaction has to enter another tenant
 /// before it continues.
 pub async fn extend_ranges(tx: &mut BatchTx, more: &[DeferredRange]) -> Result<()> {
     if more.is_empty() {

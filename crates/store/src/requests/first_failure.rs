@@ -10,13 +10,13 @@ pub(crate) struct FirstFailure(Option<StoreError>);
 
 impl FirstFailure {
     /// Logs a failure of one owner, or of a row of it, and keeps the first one. The deletion of a tenant is
-    /// no failure: it waits for nothing any more.
+    /// no failure: it waits for nothing any more. Neither is its move to another cell, which does the work later.
     ///
     /// # Errors
     /// An outage of the database, because it concerns every owner.
     pub(crate) fn record_failure(&mut self, owner: &impl Display, error: StoreError) -> Result<()> {
         match error {
-            StoreError::TenantDeleted => {}
+            StoreError::TenantDeleted | StoreError::TenantMoving => {}
             error if error.is_outage() => return Err(error),
             error => {
                 tracing::error!(tenant = %owner, error = format_causes(&error), "one tenant's reports could not be requested; those of other tenants are");

@@ -13,6 +13,7 @@ pub mod figures;
 pub mod key_erasures;
 pub mod keys;
 pub mod persons;
+pub mod place;
 pub mod resource_uses;
 
 pub use config::{QuotaLimits, TenantStanding};

@@ -9,7 +9,7 @@ mod note;
 mod replays;
 
 pub use id::{DeadLetterCursor, DeadLetterId, NoDeadLetterId};
-pub use note::note;
+pub use note::{NotedLetters, note};
 pub use replays::{
     ReplayResult, StoreFailures, oldest_by_stage, record_replay_result, requested_replays, store_failures,
 };

@@ -2,9 +2,10 @@
 
 use super::{DeadLetter, TopicOffset};
 use crate::number::{from_row, to_row, to_row32};
-use crate::{BatchTx, Result, tenants};
+use crate::tenants::TenantStanding;
+use crate::{BatchTx, Result, place};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use time::format_description::well_known::Rfc3339;
 use unslide_model::TenantId;
 
@@ -50,25 +51,34 @@ fn row(letter: &DeadLetter) -> serde_json::Value {
     })
 }
 
-/// Records dead letters. Returns the number of those that were not recorded before. A dead letter of a tenant
-/// that does not exist is kept without a tenant; one of a deleted tenant leaves no row. The transaction has to
-/// enter a tenant before it continues.
+/// Result of [`note`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotedLetters {
+    /// The number of dead letters that were not recorded before.
+    pub new: u64,
+    /// The tenants that another cell may be serving: none of their dead letters is recorded here.
+    pub elsewhere: BTreeSet<TenantId>,
+}
+
+/// Records dead letters. A dead letter of a tenant that does not exist is kept without a tenant; one of a deleted tenant leaves no
+/// row. The transaction has to enter a tenant before it continues.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
+pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<NotedLetters> {
     let mut by_tenant: BTreeMap<Option<&TenantId>, Vec<&DeadLetter>> = BTreeMap::new();
     for letter in letters {
         by_tenant.entry(letter.tenant.as_ref()).or_default().push(letter);
     }
-    let mut noted = 0;
+    let mut noted = NotedLetters::default();
     let mut without_tenant = by_tenant.remove(&None).unwrap_or_default();
     for (tenant, letters) in by_tenant {
         let Some(tenant) = tenant else { continue };
-        let own = tx.enter_tenant(tenant).await?;
-        match tenants::get(own).await? {
+        let (own, handling) = place::enter_tenant(tx, tenant).await?;
+        match handling {
             None => without_tenant.extend(letters),
-            Some(tenant) if tenant.state == tenants::TenantStanding::Deleted => {}
+            Some(handling) if handling.is_elsewhere() => drop(noted.elsewhere.insert(tenant.clone())),
+            Some(handling) if handling.standing == TenantStanding::Deleted => {}
             Some(_) => {
                 let rows: Vec<serde_json::Value> = letters.into_iter().map(row).collect();
                 let (connection, tenant, _) = own.parts();
@@ -86,7 +96,7 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
                 )
                 .execute(connection)
                 .await?;
-                noted += done.rows_affected();
+                noted.new += done.rows_affected();
             }
         }
     }
@@ -100,7 +110,7 @@ pub async fn note(tx: &mut BatchTx, letters: &[DeadLetter]) -> Result<u64> {
         )
         .fetch_one(connection)
         .await?;
-        noted += from_row(new);
+        noted.new += from_row(new);
     }
     Ok(noted)
 }

@@ -61,7 +61,7 @@ async fn noted(database: &Database, letters: &[DeadLetter]) -> u64 {
     let mut tx = database.store.batch().await.unwrap();
     let noted = note(&mut tx, letters).await.unwrap();
     tx.commit().await.unwrap();
-    noted
+    noted.new
 }
 
 async fn offsets_of(database: &Database, tenant: &TenantId, filter: &DeadLetterFilter) -> Vec<i64> {
