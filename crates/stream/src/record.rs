@@ -188,6 +188,17 @@ pub struct OutRecord {
 }
 
 impl OutRecord {
+    /// Returns a copy of a record for another topic: key, value and headers unchanged.
+    #[must_use]
+    pub fn copy_of(record: &Record, topic: impl Into<Arc<str>>) -> OutRecord {
+        OutRecord {
+            topic: topic.into(),
+            key: record.key.clone(),
+            value: record.value.clone(),
+            headers: record.headers.clone(),
+        }
+    }
+
     /// Removes the value of a dead letter that its topic does not take. The headers `value-bytes` and `detail` say
     /// that it is not kept.
     pub fn drop_value(&mut self) {

@@ -21,6 +21,8 @@ pub enum JobFailure {
     LeaseLost,
     /// The job's tenant was deleted: the job has no work left.
     TenantDeleted,
+    /// The job's tenant is moving to another cell: the job waits, or goes on there.
+    TenantMoving,
 }
 
 impl JobFailure {
@@ -35,6 +37,7 @@ impl From<unslide_store::StoreError> for JobFailure {
         match error {
             unslide_store::StoreError::LeaseLost(_) => JobFailure::LeaseLost,
             unslide_store::StoreError::TenantDeleted => JobFailure::TenantDeleted,
+            unslide_store::StoreError::TenantMoving => JobFailure::TenantMoving,
             error if error.is_data() => JobFailure::job("internal", format_causes(&error)),
             error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(format_causes(&error)),
             error => JobFailure::Server(format_causes(&error)),

@@ -151,6 +151,7 @@ async fn perform_job(builder: &Builder, job: &JobLease) -> &'static str {
             tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
             "dropped"
         }
+        Err(JobFailure::TenantMoving) => end_moving(builder, job).await,
         Err(JobFailure::Server(detail)) => put_off(builder, job, "unavailable", &detail).await,
         Err(JobFailure::Object(detail)) => put_off(builder, job, "not_deleted", &detail).await,
         // Reports wait, or deleted symbols answer, until this job is done.
@@ -243,7 +244,7 @@ async fn attempt_job(builder: &Builder, job: &JobLease) -> Result<(), JobFailure
             },
         };
         match done {
-            Err(failure @ (JobFailure::Server(_) | JobFailure::Again(_)))
+            Err(failure @ (JobFailure::Server(_) | JobFailure::Again(_) | JobFailure::TenantMoving))
                 if Instant::now() + pause < patience =>
             {
                 tracing::warn!(job.id = %job.id, ?failure, pause_seconds = pause.as_secs(), "a job waits and continues later");
@@ -333,6 +334,26 @@ async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) 
         Ok(at) => {
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is put off");
             "put_off"
+        }
+        Err(error) => log_unrecorded(job, &error),
+    }
+}
+
+/// Returns a job of a tenant that is moving to another cell to the queue. If the tenant still moves or is there, the job may not be changed:
+/// no builder takes it before its lease has ended and the tenant is here.
+async fn end_moving(builder: &Builder, job: &JobLease) -> &'static str {
+    let again: Result<_, StoreError> = async {
+        let mut tx = builder.storage.store.owner(&job.owner).await?;
+        let again = jobs::put_off(&mut tx, job, "its tenant is moving to another cell").await?;
+        tx.commit().await?;
+        Ok(again)
+    }
+    .await;
+    match again {
+        Ok(_) => "put_off",
+        Err(StoreError::TenantMoving | StoreError::LeaseLost(_)) => {
+            tracing::info!(job.id = %job.id, owner = %job.owner, "a job is left: its tenant is moving to another cell");
+            LOST
         }
         Err(error) => log_unrecorded(job, &error),
     }

@@ -51,6 +51,8 @@ pub enum IndexerError {
     Stream(#[from] StreamError),
     #[error("deferred reports of {} tenants wait for ClickHouse, which has their rows", .tenants.len())]
     HistoryAway { tenants: BTreeSet<TenantId>, source: StoreError },
+    #[error("records of {} tenants that moved to another cell are not passed on to it", .tenants.len())]
+    NotPassedOn { tenants: BTreeSet<TenantId>, source: Box<StreamError> },
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
     #[error(

@@ -92,6 +92,8 @@ pub struct Metrics {
     deferred_left: IntGaugeVec,
     /// Deferred ranges of which the topic has lost records before they were stored.
     pub deferred_lost: IntCounter,
+    /// Records that were passed on to other cells.
+    pub passed_on: IntCounter,
     pub maintenance_failing: IntGauge,
     /// Frames of stored reports that are gone or damaged.
     pub damaged_frames: IntCounter,
@@ -171,6 +173,10 @@ impl Metrics {
             deferred_lost: make.register_counter(
                 "unslide_indexer_deferred_lost_total",
                 "Ranges of records that were put off and deleted from their topic before they were stored.",
+            )?,
+            passed_on: make.register_counter(
+                "unslide_indexer_passed_on_total",
+                "Records of tenants that moved to another cell, passed on to its topics.",
             )?,
             maintenance_failing: make
                 .register_gauge("unslide_indexer_maintenance_failing", "1 while maintenance fails.")?,

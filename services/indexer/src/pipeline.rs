@@ -15,7 +15,7 @@ use crate::failure::IndexerError;
 use crate::failure::{Failure, RECORD_TRIES_LIMIT};
 use crate::metrics::{Metrics, ReaderLabel};
 use crate::records::enriched::Unreadable;
-use crate::records::{self, Item, Parsed, PolledRecord, Reading};
+use crate::records::{self, Item, Parsed, PolledRecord, Reading, RecordAction};
 use crate::rewriting::LoadedRewriters;
 use crate::topics::Positions;
 use batch::{BatchWriter, Write};
@@ -39,6 +39,8 @@ use unslide_stream::{Record, RecordRef};
 
 /// Number of other records to try before a failure counts as a failure of all records.
 const REHEARSED_RECORDS_LIMIT: usize = 8;
+/// Number of times that a batch is tried again at once because a tenant began to move meanwhile.
+const MOVE_RETRIES_LIMIT: u32 = 3;
 
 /// Sets the metric of bytes in flight, and resets it to 0 when dropped.
 struct InFlight<'a> {
@@ -102,32 +104,36 @@ impl Pipeline {
         let began = self.resources.host.clock.monotonic_micros();
         // The reader was idle until now.
         self.resources.shares.record_busy(began, began);
-        let (records, deferred) = self.deferral.decide_deferrals(records, positions).await?;
-        self.store_in_parts(records, &deferred, positions, effects).await?;
+        let (records, mut deferred) = self.deferral.decide_deferrals(records, positions).await?;
+        let action = |at: &RecordRef| deferred.remove(at).map_or(RecordAction::Store, RecordAction::Defer);
+        self.store_in_parts(records, action, positions, effects).await?;
         self.resources.shares.record_busy(began, self.resources.host.clock.monotonic_micros());
         Ok(())
     }
 
     /// Stores records that were deferred, and removes them from `ranges`. `positions` are the starts of the
-    /// ranges.
+    /// ranges. Records in `passed_on` are in another cell already, and are only removed.
     ///
     /// # Errors
     /// Returns the same errors as [`Pipeline::store_records`], and an error if the start of a range has moved.
     pub async fn store_deferred(
         &mut self,
         records: Vec<Record>,
+        mut passed_on: BTreeMap<RecordRef, TenantId>,
         ranges: Vec<DeferredRange>,
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), IndexerError> {
         self.batches.store_from(ranges);
-        self.store_in_parts(records, &BTreeMap::new(), positions, effects).await
+        let action =
+            |at: &RecordRef| passed_on.remove(at).map_or(RecordAction::Store, RecordAction::SkipPassedOn);
+        self.store_in_parts(records, action, positions, effects).await
     }
 
     async fn store_in_parts(
         &mut self,
         records: Vec<Record>,
-        deferred: &BTreeMap<RecordRef, TenantId>,
+        mut action: impl FnMut(&RecordRef) -> RecordAction,
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), IndexerError> {
@@ -136,9 +142,7 @@ impl Pipeline {
         let in_flight = InFlight { metrics: &metrics, reader: &label };
         in_flight.set_bytes(records.iter().map(Record::size).sum());
         self.ran_out_of_time = false;
-        let deferred_for = |record: &Record| deferred.get(&record.at).cloned();
-        let polled =
-            records.into_iter().map(|record| PolledRecord { deferred_for: deferred_for(&record), record });
+        let polled = records.into_iter().map(|record| PolledRecord { action: action(&record.at), record });
         let items = self.read_items(polled.collect()).await?;
         self.store_items(items, positions, effects).await?;
         if !self.ran_out_of_time {
@@ -165,9 +169,12 @@ impl Pipeline {
     }
 
     /// Returns true if this pipeline stores records of this topic.
+    /// The dead letters of a tenant that moved to this cell are in topics of the same name with another prefix.
     pub fn can_store(&self, topic: &str) -> bool {
         let topics = &self.resources.topics;
-        topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
+        let unprefixed = self.names.name_with_prefix(&topics.shared, "");
+        topics.tenant_of(&self.names, topic).is_some()
+            || unprefixed.is_some_and(|unprefixed| topic.ends_with(&unprefixed))
     }
 
     /// Stores the record of a dead letter that was read again, and records that.
@@ -176,7 +183,7 @@ impl Pipeline {
     /// Returns [`StoreFailure::Record`] if the record still can't be stored, and [`StoreFailure::Server`] if a
     /// server fails; then the caller has to try again.
     pub async fn replay_record(&mut self, letter: &DeadLetter, record: Record) -> Result<(), StoreFailure> {
-        let polled = PolledRecord { record, deferred_for: None };
+        let polled = PolledRecord { record, action: RecordAction::Store };
         let Some(item) = self.read_items(vec![polled]).await?.pop() else { return Ok(()) };
         match item.parsed {
             Parsed::Failed(failure) => return Err(failure.into()),
@@ -207,7 +214,6 @@ impl Pipeline {
                 max_bytes: kafka.max_output_bytes().max(MAX_BODY_BYTES),
                 ..ReadLimits::default()
             },
-            requests: Arc::from(self.names.resymbolicate.as_str()),
             now: host.clock.now(),
             has_spans: host.tracer.is_on(),
         };
@@ -240,7 +246,7 @@ impl Pipeline {
             return Err(self.resources.skips.refuse_alone(&item.at, failure));
         }
         let mut parts = ending_with_failures(items);
-        let mut others_succeed = false;
+        let (mut others_succeed, mut moves) = (false, 0);
         while let Some(mut items) = parts.pop() {
             if let Some(item) = items.last()
                 && let Some(failure) = item.failure()
@@ -249,9 +255,15 @@ impl Pipeline {
             }
             let Err(failure) = self.attempt_store(&items, positions, effects).await else {
                 others_succeed |= items.iter().any(Item::is_stored);
+                self.defer_elsewhere(&items, &mut parts);
                 continue;
             };
             let failure = match failure {
+                StoreFailure::Moving if moves < MOVE_RETRIES_LIMIT && !self.batches.is_storing_deferred() => {
+                    moves += 1;
+                    parts.push(items);
+                    continue;
+                }
                 StoreFailure::History(error) => {
                     self.defer_moved(&mut items, &mut parts, error).await?;
                     parts.push(items);
@@ -270,6 +282,7 @@ impl Pipeline {
             }
             let Err(failure) = self.attempt_alone(item, positions, effects, failure).await else {
                 others_succeed = true;
+                self.defer_elsewhere(&items, &mut parts);
                 continue;
             };
             let failure = failure.into_record_failure()?;
@@ -314,6 +327,22 @@ impl Pipeline {
             self.deferral.defer_behind(item);
         }
         Ok(())
+    }
+
+    /// Notes the items that were deferred because another cell may be serving their tenants, and defers the later ones of these
+    /// tenants in the same partitions: records of a tenant are stored in their order.
+    fn defer_elsewhere(&mut self, items: &[Item], parts: &mut [Vec<Item>]) {
+        let tenants = self.batches.take_elsewhere();
+        if tenants.is_empty() {
+            return;
+        }
+        for item in items {
+            if let Some(tenant) = item.tenant.as_ref().filter(|tenant| tenants.contains(tenant)) {
+                let place = (Arc::clone(&item.at.topic), item.at.partition);
+                self.deferral.defer_from(place, tenant, item.at.offset);
+            }
+        }
+        parts.iter_mut().flatten().for_each(|item| self.deferral.defer_behind(item));
     }
 
     async fn attempt_store(
@@ -366,7 +395,7 @@ impl Pipeline {
             let rehearsed = self.batches.rehearse_items(std::slice::from_ref(*other), &write);
             match separate_failures(&self.resources.store, rehearsed).await {
                 Ok(()) => return Ok(true),
-                Err(StoreFailure::Record(_) | StoreFailure::History(_)) => {}
+                Err(StoreFailure::Record(_) | StoreFailure::History(_) | StoreFailure::Moving) => {}
                 Err(StoreFailure::Server(error)) => return Err(error),
             }
         }
@@ -383,6 +412,9 @@ pub enum StoreFailure {
     /// A report's row is in ClickHouse, which does not give it now.
     #[error("the row of a report is in ClickHouse, which does not give it now")]
     History(#[source] StoreError),
+    /// A tenant began to move to another cell after the batch had looked at its place.
+    #[error("a tenant is moving to another cell")]
+    Moving,
     /// A server fails.
     #[error(transparent)]
     Server(#[from] IndexerError),
@@ -394,6 +426,7 @@ impl StoreFailure {
         match self {
             StoreFailure::Record(failure) => Ok(failure),
             StoreFailure::History(error) => Err(error.into()),
+            StoreFailure::Moving => Err(StoreError::TenantMoving.into()),
             StoreFailure::Server(error) => Err(error),
         }
     }
@@ -414,6 +447,7 @@ async fn separate_failures(
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if error.is_history() => Err(StoreFailure::History(error)),
+        Ok(Err(StoreError::TenantMoving)) => Err(StoreFailure::Moving),
         Ok(Err(error)) if error.is_of_record() => Err(Failure::from_refusal(&error).into()),
         Ok(Err(error)) if error.is_timeout() => {
             store.ping().await.map_err(IndexerError::from)?;

@@ -11,6 +11,7 @@ use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
+use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
@@ -221,6 +222,7 @@ fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerPa
             },
             topics: topics.clone(),
             traces: traces.clone(),
+            cells: CellTopics::new(&config.kafka),
         },
         traces,
         clock: host.clock.clone(),

@@ -3,7 +3,7 @@
 use crate::retry_tiers::Tier;
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::topics::TopicNames;
-use unslide_proto::{headers, refused};
+use unslide_proto::{headers, refused, topics};
 use unslide_stream::{Record, RecordRef};
 
 /// Reason to copy a record instead of answering it. It is the value of the header `reason`.
@@ -59,7 +59,9 @@ impl<'r> SourceRecord<'r> {
         let told = if internal { read_origin(record) } else { None };
         let arrived = if internal { record.headers.get_number(headers::ORIGIN_TIME) } else { None };
         let origin = told.unwrap_or_else(|| to_reference(&record.at));
-        let request = origin.topic == names.resymbolicate;
+        // A copy that another cell passed on names the topic there.
+        let request = origin.topic == names.resymbolicate
+            || (internal && origin.topic.ends_with(topics::RESYMBOLICATE));
         let arrived_millis = arrived.or(record.time_millis);
         SourceRecord { record, origin, arrived_millis, internal, request }
     }
@@ -149,6 +151,15 @@ mod tests {
             assert_eq!((entry.origin.partition, entry.origin.offset), (3, 77), "{topic}");
             assert_eq!((entry.arrived_millis, entry.failed_tries(Reason::FetchFailed)), (Some(1_000), 2));
             assert_eq!(entry.failed_tries(Reason::UnknownTenant), 0, "tries of another reason");
+        }
+        for (origin, topic, is_request) in [
+            ("east.unslide.resymbolicate", names.retry_10s.as_str(), true),
+            ("east.crash.reports", &names.retry_10s, false),
+            ("east.unslide.resymbolicate", &names.input, false),
+        ] {
+            let mut record = record(topic);
+            record.headers.set(headers::ORIGIN_TOPIC, origin);
+            assert_eq!(SourceRecord::from_record(&record, &names).request, is_request, "{origin}");
         }
         for topic in [names.input.as_str(), "crash.reports.acme", &names.resymbolicate] {
             let record = record(topic);

@@ -5,6 +5,7 @@ mod drains;
 mod fairness;
 mod fetching;
 mod figures;
+mod moved;
 mod readiness;
 mod retries;
 mod retry_progress;

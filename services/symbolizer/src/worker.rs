@@ -1,6 +1,6 @@
 //! Shared state of the lanes of one worker, in parts. A step of a lane takes the part that it uses.
 
-use crate::admission::sender::SenderChecks;
+use crate::admission::sender::{self, SenderChecks};
 use crate::enricher::Enricher;
 use crate::metrics::Metrics;
 use crate::output::outcomes::OutcomeWriter;
@@ -10,6 +10,8 @@ use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_model::Clock;
 use unslide_proto::topics::TopicNames;
+use unslide_stream::Record;
+use unslide_stream::lane::Pause;
 
 /// A worker: the dependencies that its lanes share.
 pub struct Worker {
@@ -28,4 +30,14 @@ pub struct Worker {
     /// Once a batch's outputs have this many bytes, its other records wait for the next transaction.
     pub most_outputs: usize,
     pub metrics: Metrics,
+}
+
+impl Worker {
+    /// Looks up the topics of other cells that records of this batch are passed on to.
+    ///
+    /// # Errors
+    /// Returns [`Pause`] if Kafka cannot list the topics.
+    pub async fn look_up_cell_topics(&self, batch: &[Record]) -> Result<(), Pause> {
+        self.outcomes.cells.look_up(sender::list_cell_topics(&self.senders, batch)).await
+    }
 }

@@ -112,6 +112,7 @@ impl AuditTally {
             ("unchanged reports", &[Outcome::Unchanged]),
             ("requests that could not fetch symbols", &[Outcome::FetchingFailed]),
             ("sessions that were sent on", &[Outcome::Forwarded]),
+            ("records that were passed on", &[Outcome::PassedOn]),
             ("requests without their report", &[Outcome::SourceGone]),
             ("reports of deleted tenants", &[Outcome::DroppedDeleted]),
         ] {

@@ -26,6 +26,7 @@ use std::time::Duration;
 use unslide_model::TenantId;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_proto::report::{LedgerRecord, Outcome, RecordRef as ProtoRef};
+use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message, headers, lanes};
 use unslide_stream::admin::{self, Retention};
 use unslide_stream::scan::{Range, Scanner, Sighting};
@@ -282,7 +283,9 @@ pub(super) fn run_audit(
         )?);
     }
     let mut tally = AuditTally::new(extents)?;
-    let mut reading = Reading { scanner: &scanner, tally: &mut tally, progress, patience, read: 0 };
+    let names = settings.topic_names();
+    let mut reading =
+        Reading { scanner: &scanner, names: &names, tally: &mut tally, progress, patience, read: 0 };
     for topic in all.iter().filter(|topic| topic.role != Role::Copies) {
         reading.read_inputs(topic)?;
     }
@@ -312,6 +315,7 @@ pub(super) fn run_audit(
 /// Step 4.
 struct Reading<'r> {
     scanner: &'r Scanner,
+    names: &'r TopicNames,
     tally: &'r mut AuditTally,
     progress: &'r dyn Fn(AuditProgress<'_>),
     patience: Duration,
@@ -366,6 +370,7 @@ impl Reading<'_> {
         topics: &Topics,
         from: Option<i64>,
     ) -> Result<(), StreamError> {
+        let names = self.names;
         let first = find_offsets(self.scanner, &topic.name, find_partitions(topics, &topic.name)?, from)?;
         let places = self.tally.list_extents(&topic.name);
         let numbers: HashMap<i32, usize> = places.iter().map(|(n, e)| (e.partition, *n)).collect();
@@ -381,7 +386,10 @@ impl Reading<'_> {
             let Some(kind) = topic.kind else { return tally_ledger_record(tally, sighting) };
             let (traced, tenant) = read_trace(sighting);
             match numbers.get(&sighting.partition()) {
-                Some(part) => tally.add_copy(*part, sighting.offset(), tenant, kind, &traced),
+                Some(part) => {
+                    let traced = traced.without_other_cells(names);
+                    tally.add_copy(*part, sighting.offset(), tenant, kind, &traced);
+                }
                 None => tally.add_end(kind, &traced),
             }
         })
@@ -413,10 +421,23 @@ fn tally_ledger_record(tally: &mut AuditTally, sighting: &Sighting<'_>) {
                 origin: end.origin.as_ref().map(to_position),
                 index: None,
             };
-            tally.add_end(end.outcome(), &traced);
+            match end.outcome() {
+                Outcome::PassedOn => tally.add_passed_on(&end.passed_to, &traced),
+                other => tally.add_end(other, &traced),
+            }
         }
         // It is about no record.
         Entry::Uses(_) => {}
+    }
+}
+
+impl Traced<'_> {
+    /// Leaves out records of other cells. A copy that one of them passed on is the first record of its history here.
+    fn without_other_cells(self, names: &TopicNames) -> Self {
+        let is_own = |at: &RecordPosition<'_>| {
+            names.all().contains(&at.topic) || names.tenant_of_input(at.topic).is_some()
+        };
+        Traced { source: self.source.filter(is_own), origin: self.origin.filter(is_own), ..self }
     }
 }
 

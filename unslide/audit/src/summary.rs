@@ -12,7 +12,7 @@ const COPY_DEPTH_LIMIT: usize = 100;
 
 /// Reports of one tenant that came in on one partition, by outcome. An array counts as the reports in it once
 /// it was taken, and as one before. Without faults `in = out + dead_letter + unchanged + fetching_failed +
-/// forwarded + source_gone + dropped + waiting + unread`.
+/// forwarded + passed_on + source_gone + dropped + waiting + unread`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryRow {
     /// The topic on which they came in.
@@ -35,6 +35,8 @@ pub struct SummaryRow {
     pub fetching_failed: u64,
     /// Sessions that waited in overflow and were sent on.
     pub forwarded: u64,
+    /// Passed on to the cell that serves the tenant.
+    pub passed_on: u64,
     /// Ended because the stored report was gone.
     pub source_gone: u64,
     /// Ended because the tenant or the report was deleted.
@@ -55,7 +57,12 @@ impl SummaryRow {
     /// Outcomes that leave no other message.
     #[must_use]
     pub fn other_outcomes(&self) -> u64 {
-        self.unchanged + self.fetching_failed + self.forwarded + self.source_gone + self.dropped
+        self.unchanged
+            + self.fetching_failed
+            + self.forwarded
+            + self.passed_on
+            + self.source_gone
+            + self.dropped
     }
 
     /// Returns true if something is lost or doubled.
@@ -71,6 +78,7 @@ impl SummaryRow {
             Ok(Outcome::Unchanged) => &mut self.unchanged,
             Ok(Outcome::FetchingFailed) => &mut self.fetching_failed,
             Ok(Outcome::Forwarded) => &mut self.forwarded,
+            Ok(Outcome::PassedOn) => &mut self.passed_on,
             Ok(Outcome::SourceGone) => &mut self.source_gone,
             Ok(Outcome::DroppedDeleted) => &mut self.dropped,
             // The copy is counted in its place.
@@ -145,6 +153,7 @@ impl Summary {
             sum.unchanged += row.unchanged;
             sum.fetching_failed += row.fetching_failed;
             sum.forwarded += row.forwarded;
+            sum.passed_on += row.passed_on;
             sum.source_gone += row.source_gone;
             sum.dropped += row.dropped;
             sum.waiting += row.waiting;
@@ -199,6 +208,9 @@ impl AuditTally {
         if self.strays > 0 {
             let what = "outcomes name no record that is consumed, or one that is not held any more";
             summary.notes.push(format!("{} {what}", self.strays));
+        }
+        for (topic, records) in &self.passed_to {
+            summary.notes.push(format!("{records} records were passed on to {topic} of another cell"));
         }
         summary.rows = rows.into_values().collect();
         summary

@@ -65,7 +65,7 @@ const REPORTS_PER_RECORD_LIMIT: u32 = 1 << 24;
 /// Tenants that get rows of their own.
 const TENANT_ROWS_LIMIT: usize = 60_000;
 /// The highest number of an [`Outcome`].
-const HIGHEST: u8 = Outcome::Forwarded as u8;
+const HIGHEST: u8 = Outcome::PassedOn as u8;
 /// How many numbers there are.
 pub(super) const KINDS: usize = HIGHEST as usize + 1;
 /// The kind of a record that has outcomes for each of several reports.
@@ -192,6 +192,8 @@ pub struct AuditTally {
     pub(super) taken: BTreeMap<usize, Vec<Taken>>,
     /// Outcomes of records that are on no consumed topic.
     pub(super) strays: u64,
+    /// How many records were passed on to each topic of another cell.
+    pub(super) passed_to: BTreeMap<String, u64>,
 }
 
 impl AuditTally {
@@ -330,6 +332,13 @@ impl AuditTally {
     /// that only the ledger records.
     pub fn add_end(&mut self, kind: Outcome, traced: &Traced<'_>) {
         self.add_outcome(kind, traced);
+    }
+
+    /// Adds the end of a record that was passed on to this topic of another cell.
+    pub fn add_passed_on(&mut self, topic: &str, traced: &Traced<'_>) {
+        if self.add_outcome(Outcome::PassedOn, traced).is_some() {
+            *self.passed_to.entry(topic.to_owned()).or_default() += 1;
+        }
     }
 
     fn record_outcome(&mut self, spot: Spot, kind: Outcome, index: Option<(u32, u32)>) {

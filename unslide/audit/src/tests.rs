@@ -459,6 +459,30 @@ fn requests_whose_symbols_could_not_be_fetched_are_counted_and_held_against_the_
 }
 
 #[test]
+fn records_that_were_passed_on_have_ended_here_and_their_copies_begin_there() {
+    let mut tally = tally();
+    for offset in 0..3 {
+        tally.add_record(INPUT, offset, b"acme");
+        tally.add_passed_on("east.in", &of(IN, offset));
+    }
+    // A record that another cell has passed on to a tier of this one: answered, and lost.
+    let there = Traced::default();
+    tally.add_copy(TIERS, 1, b"other", Outcome::Retry, &there);
+    tally.add_end(
+        Outcome::Symbolicated,
+        &Traced { source: at(TIER, 1), origin: at("west.in", 5), index: None },
+    );
+    tally.add_copy(TIERS, 2, b"other", Outcome::Retry, &there);
+    took(&mut tally, IN, 0..3, 3, &[(Outcome::PassedOn, 3)]);
+    let summary = tally.into_summary(ALL);
+    let told: Vec<_> =
+        summary.rows.iter().map(|row| (row.topic.as_str(), row.passed_on, numbers(row))).collect();
+    assert_eq!(told, [(IN, 3, [3, 0, 0, 0, 0, 0, 0]), (TIER, 0, [2, 1, 0, 0, 0, 0, 1])]);
+    assert!(summary.notes.iter().any(|note| note == "3 records were passed on to east.in of another cell"));
+    assert!(!summary.contradictions.iter().any(|what| what.contains("passed on")), "{summary:?}");
+}
+
+#[test]
 fn outcomes_of_a_topic_that_was_deleted_are_noted_and_its_copies_are_left_out() {
     let mut tally = fine();
     tally.add_end(Outcome::Symbolicated, &of("crash.reports.gone", 3));

@@ -230,6 +230,24 @@ pub async fn topics_matching(
     list_matching(&create_client(settings)?, wanted).await
 }
 
+/// Returns those of these topics that do not exist. A topic that has no leader for now exists.
+///
+/// # Errors
+/// [`StreamError`] if Kafka does not answer.
+pub async fn find_missing_topics(
+    settings: &Settings,
+    names: BTreeSet<String>,
+) -> Result<BTreeSet<String>, StreamError> {
+    let metadata = fetch_metadata(&create_client(settings)?).await?;
+    let is_there = |topic: &MetadataTopic| {
+        let unknown = RDKafkaErrorCode::UnknownTopicOrPartition;
+        topic.error().is_none_or(|error| RDKafkaErrorCode::from(error) != unknown)
+    };
+    let found: BTreeSet<&str> =
+        metadata.topics().iter().filter(|topic| is_there(topic)).map(MetadataTopic::name).collect();
+    Ok(names.into_iter().filter(|name| !found.contains(name.as_str())).collect())
+}
+
 async fn list_matching(
     client: &Arc<AdminClient<Logging>>,
     wanted: impl Fn(&str) -> bool,

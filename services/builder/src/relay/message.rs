@@ -14,7 +14,7 @@ use unslide_store::outbox::{self, Message, Unsent};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
 use unslide_store::tenants::analyses::{self, AnalysisSwitches};
-use unslide_store::tenants::{self, TenantRecord, TenantStanding};
+use unslide_store::tenants::{self, TenantRecord, TenantStanding, place};
 use unslide_stream::OutRecord;
 
 /// Returns the records for messages, in their order. A record is `None` if the requested report no longer
@@ -46,6 +46,8 @@ struct ChangedTenant {
     tenant: TenantRecord,
     rules: String,
     analysis_switches: AnalysisSwitches,
+    /// The prefix of the topics of the cell that serves it now.
+    moved_to: Option<String>,
 }
 
 /// Returns the current state of the tenants that messages are about. So a relay that repeats an old message
@@ -60,10 +62,11 @@ async fn read_changed_tenants(
         let tenant = tenants::get(&mut tx).await?;
         let rules = rules::get(&mut tx).await?.map(|rules| rules.text).unwrap_or_default();
         let analysis_switches = analyses::read_switches(&mut tx).await?;
+        let moved_to = place::read_location(&mut tx).await?.and_then(|location| location.moved_to);
         tx.rollback().await?;
         let tenant =
             tenant.ok_or_else(|| JobFailure::Again("a message of a tenant that is not there".into()))?;
-        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, analysis_switches });
+        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules, analysis_switches, moved_to });
     }
     Ok(tenants)
 }
@@ -94,7 +97,9 @@ fn build_record(
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
-            let Some(ChangedTenant { tenant, rules, analysis_switches }) = tenant else { return Ok(None) };
+            let Some(ChangedTenant { tenant, rules, analysis_switches, moved_to }) = tenant else {
+                return Ok(None);
+            };
             let state = match tenant.state {
                 TenantStanding::Active => TenantState::Active,
                 TenantStanding::Suspended => TenantState::Suspended,
@@ -115,6 +120,7 @@ fn build_record(
                 at_micros: outbox::to_micros(tenant.updated_at),
                 grouping_rules: rules.clone(),
                 analysis_switches: analysis_switches.clone(),
+                moved_to: moved_to.clone(),
             };
             OutRecord::for_topic(topics.tenant_config.as_str(), config.encode_to_vec())
                 .key(keys::for_tenant(&tenant.id))

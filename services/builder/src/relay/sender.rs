@@ -6,6 +6,7 @@ use crate::relay::resources::RelayResources;
 use crate::storage::JobStorage;
 use tokio::time::Instant;
 use unslide_model::format_causes;
+use unslide_store::StoreError;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
 use unslide_store::requests::{self, RequestOutcome};
 use unslide_stream::access::RELAY_TRANSACTION;
@@ -209,6 +210,12 @@ async fn give_up(storage: &JobStorage, unsent: &Unsent) -> Result<(), JobFailure
     let sent = outbox::from_micros(*requested_at_micros);
     let mut tx = storage.store.tenant(unsent.tenant()?).await?;
     let report = (*report_id, *variant);
-    requests::close_request(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await?;
-    Ok(tx.commit().await?)
+    match requests::close_request(&mut tx, report, *revision, RequestOutcome::Unsendable, sent).await {
+        // The cell that serves the tenant sends the request again.
+        Err(StoreError::TenantMoving) => Ok(()),
+        ended => {
+            ended?;
+            Ok(tx.commit().await?)
+        }
+    }
 }

@@ -162,6 +162,13 @@ impl SystemWake<'_> {
                 Ok(page) => page,
                 // A deleted tenant has no reports that wait; the other tenants follow.
                 Err(StoreError::TenantDeleted) => return Ok(true),
+                // The job stays open for a tenant that is moving to another cell, and ends without those that have moved.
+                Err(StoreError::TenantMoving) => {
+                    self.left_out = true;
+                    let detail = format!("the tenant {tenant} is moving to another cell");
+                    self.failed.get_or_insert(JobFailure::Server(detail));
+                    return Ok(true);
+                }
                 Err(error) if error.is_outage() => return Err(error.into()),
                 Err(error) => {
                     let text = format_causes(&error);

@@ -5,7 +5,11 @@
 //! Reports of a tenant that the database does not know are deferred too. Only symbolizers write reports, and
 //! they know their tenants. So the database was restored to a moment before the tenant was created. The
 //! reports are stored once it is created again.
+//!
+//! So are records of a tenant that is moving to another cell or is there. The second reader stores them if the tenant stays or has
+//! arrived, and passes them on to the other cell if it has moved.
 
+mod cell_writer;
 mod known_tenants;
 mod losses;
 mod owner;
@@ -22,7 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{TenantId, cost};
 use unslide_runtime::fairness::FairShares;
-use unslide_store::deferred;
+use unslide_store::deferred::{self, LocatedRange};
+use unslide_store::place::TenantPlace;
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_stream::{Headers, Record, RecordRef, TopicPartition};
 
@@ -45,6 +50,8 @@ pub struct Deferral {
     known: KnownTenants,
     /// Tenants that are named by records and do not exist.
     unknown: BTreeSet<TenantId>,
+    /// Tenants with deferred records that another cell may be serving.
+    elsewhere: BTreeSet<TenantId>,
 }
 
 impl Deferral {
@@ -57,6 +64,7 @@ impl Deferral {
             waiting: None,
             known: KnownTenants::default(),
             unknown: BTreeSet::new(),
+            elsewhere: BTreeSet::new(),
         }
     }
 
@@ -70,7 +78,12 @@ impl Deferral {
             return Ok(());
         }
         let mut waiting = BTreeMap::<TopicPartition, BTreeMap<TenantId, i64>>::new();
-        for range in deferred::list_ranges(&self.resources.store, &topic_names(positions)).await? {
+        self.elsewhere.clear();
+        for located in deferred::list_located_ranges(&self.resources.store, &topic_names(positions)).await? {
+            let LocatedRange { range, location } = located;
+            if location.place != TenantPlace::Here {
+                self.elsewhere.insert(range.tenant.clone());
+            }
             let place: TopicPartition = (range.topic.as_str().into(), range.partition);
             if positions.get(&place).is_some_and(|position| position.topic_id == range.topic_id) {
                 waiting.entry(place).or_default().insert(range.tenant, range.from);
@@ -88,10 +101,12 @@ impl Deferral {
     }
 
     /// Returns the first offset of a partition that is not stored. That is `next_offset`, or the first
-    /// deferred record that may wait and that belongs to an existing tenant.
+    /// deferred record that may wait and that belongs to an existing tenant of this cell.
     pub fn stored_to(&self, place: &TopicPartition, next_offset: i64) -> i64 {
         let waiting = self.waiting.as_ref().and_then(|waiting| waiting.get(place));
-        let of_tenants = waiting.into_iter().flatten().filter(|(tenant, _)| !self.unknown.contains(tenant));
+        let is_stored_here =
+            |tenant: &TenantId| !self.unknown.contains(tenant) && !self.elsewhere.contains(tenant);
+        let of_tenants = waiting.into_iter().flatten().filter(|(tenant, _)| is_stored_here(tenant));
         of_tenants.map(|(_, first)| *first).fold(next_offset, i64::min)
     }
 
@@ -117,6 +132,7 @@ impl Deferral {
             let waits = self.is_waiting(&place, &tenant);
             if !waits
                 && !self.unknown.contains(&tenant)
+                && !self.elsewhere.contains(&tenant)
                 && (self.resources.shares.try_take(&tenant, now, cost_units(record))
                     || !self.is_active(&mut active, &tenant).await?)
             {

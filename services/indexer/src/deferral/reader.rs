@@ -3,6 +3,7 @@
 //! It reads each partition with deferred records once, for all tenants together. It stops at the end of the
 //! ranges that it last read from the database: later records may be the first reader's.
 
+use super::cell_writer::{CellWriter, MovedRecord};
 use super::known_tenants::KnownTenants;
 use super::{OwnerRules, losses, topic_names};
 use crate::failure::IndexerError;
@@ -21,10 +22,11 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_model::{TenantId, format_causes};
 use unslide_store::StoreError;
 use unslide_store::deferred::{self, DeferredRange};
+use unslide_store::place::TenantPlace;
 use unslide_store::positions::PartitionPosition;
 use unslide_store::reports::Effects;
 use unslide_stream::admin::read_retention;
-use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
+use unslide_stream::{BatchLimits, Record, RecordRef, SpreadConsumer, TopicPartition};
 
 /// Interval at which it polls for deferred records that its first reader has not announced.
 const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,14 +34,23 @@ const RANGE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// deferred records have to be stored before retention deletes them.
 const FIRST_READER_TIMEOUT: Duration = Duration::from_secs(1);
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
-/// Pause before records of a tenant are tried again that wait for ClickHouse. Those of other tenants are stored.
-const HISTORY_BACKOFF: Duration = Duration::from_secs(15);
+/// Pause before records of a tenant are tried again that wait for ClickHouse, or for topics of another cell. Those of other tenants are
+/// stored.
+const TENANT_BACKOFF: Duration = Duration::from_secs(15);
+/// Interval at which it looks whether tenants that are moving between cells have arrived.
+const PLACE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause after a tenant began to move while its records were being stored.
+const MOVE_BACKOFF: Duration = Duration::from_millis(100);
 /// Interval at which metrics are set.
 const REPORT_INTERVAL: Duration = Duration::from_secs(15);
 /// Maximum number of records that one round reads for each record that it may store.
 const SCAN_FACTOR: usize = 20;
 /// Retention for the metric if a topic keeps all records.
 const UNLIMITED_SECONDS: i64 = 10 * 365 * 86_400;
+
+/// Tenants that another cell may be serving, each with the prefix of the topics of that cell. `None` if it is not known yet where the tenant
+/// stays.
+type Elsewhere = BTreeMap<TenantId, Option<String>>;
 
 /// The state that the two readers of a session share. Cheap to clone.
 #[derive(Clone)]
@@ -82,8 +93,11 @@ pub struct DeferredReader {
     partitions: Positions,
     reading: Option<Reading>,
     known: KnownTenants,
-    /// Tenants with records that wait for ClickHouse, and until when.
+    cell_writer: CellWriter,
+    /// Tenants with records that wait for ClickHouse, or for topics of another cell, and until when.
     held: BTreeMap<TenantId, Instant>,
+    /// True if deferred records belong to a tenant that is moving between cells.
+    has_moving: bool,
     /// True if the logs must be checked for lost deferred records.
     unchecked: bool,
     reported: Option<Instant>,
@@ -99,12 +113,14 @@ impl DeferredReader {
         DeferredReader {
             rules: OwnerRules::new(&resources),
             pipeline: Pipeline::new(&resources),
+            cell_writer: CellWriter::new(&resources),
             resources,
             signals,
             partitions,
             reading: None,
             known: KnownTenants::default(),
             held: BTreeMap::new(),
+            has_moving: false,
             unchecked: true,
             reported: None,
         }
@@ -116,16 +132,29 @@ impl DeferredReader {
             match Box::pin(self.store_some()).await {
                 Ok(stored) => {
                     *self.signals.trouble.lock() = None;
+                    let interval = if self.has_moving { PLACE_POLL_INTERVAL } else { RANGE_POLL_INTERVAL };
                     if !stored {
-                        _ = timeout(RANGE_POLL_INTERVAL, self.signals.deferred.notified()).await;
+                        _ = timeout(interval, self.signals.deferred.notified()).await;
                     }
                 }
                 Err(IndexerError::HistoryAway { tenants, source }) => {
-                    (self.reading, self.unchecked) = (None, true);
                     let error = format_causes(&source);
                     tracing::warn!(error, tenants = tenants.len(), "deferred reports wait for ClickHouse");
-                    let until = Instant::now() + HISTORY_BACKOFF;
-                    self.held.extend(tenants.into_iter().map(|tenant| (tenant, until)));
+                    self.hold_tenants(tenants);
+                }
+                Err(IndexerError::NotPassedOn { tenants, source }) => {
+                    let error = format_causes(&source);
+                    tracing::error!(
+                        error,
+                        tenants = tenants.len(),
+                        "records of tenants that moved to another cell are not passed on to it and wait"
+                    );
+                    self.hold_tenants(tenants);
+                }
+                // The next look at the ranges says which tenant it is.
+                Err(IndexerError::Store(StoreError::TenantMoving)) => {
+                    self.reading = None;
+                    sleep(MOVE_BACKOFF).await;
                 }
                 Err(trouble) => {
                     (self.reading, self.unchecked) = (None, true);
@@ -134,6 +163,13 @@ impl DeferredReader {
                 }
             }
         }
+    }
+
+    /// Leaves the records of these tenants alone for a while.
+    fn hold_tenants(&mut self, tenants: BTreeSet<TenantId>) {
+        (self.reading, self.unchecked) = (None, true);
+        let until = Instant::now() + TENANT_BACKOFF;
+        self.held.extend(tenants.into_iter().map(|tenant| (tenant, until)));
     }
 
     fn report_trouble(&self, trouble: &IndexerError) {
@@ -147,9 +183,10 @@ impl DeferredReader {
         *self.signals.trouble.lock() = Some(format!("deferred records cannot be stored: {text}"));
     }
 
-    /// Stores a batch. Returns false if no existing tenant has deferred records.
+    /// Stores a batch, and passes records of tenants that have moved on to their cells. Returns false if no existing tenant has
+    /// deferred records that need not wait.
     async fn store_some(&mut self) -> Result<bool, IndexerError> {
-        let mut ranges = self.load_ranges().await?;
+        let (mut ranges, elsewhere) = self.load_ranges().await?;
         if self.unchecked && !ranges.is_empty() {
             let read_to = |range: &DeferredRange| self.reading.as_ref()?.read_to(&topic_partition(range));
             ranges = losses::note_lost(&self.resources, ranges, read_to).await?;
@@ -159,7 +196,13 @@ impl DeferredReader {
         let tenants = ranges.iter().map(|range| &range.tenant);
         let unknown = self.known.find_unknown(&self.resources.store, tenants).await?;
         self.held.retain(|_, until| *until > Instant::now());
-        ranges.retain(|range| !unknown.contains(&range.tenant) && !self.held.contains_key(&range.tenant));
+        let is_moving = |tenant: &TenantId| matches!(elsewhere.get(tenant), Some(None));
+        self.has_moving = ranges.iter().any(|range| is_moving(&range.tenant));
+        ranges.retain(|range| {
+            !unknown.contains(&range.tenant)
+                && !self.held.contains_key(&range.tenant)
+                && !is_moving(&range.tenant)
+        });
         if ranges.is_empty() {
             self.reading = None;
             return Ok(false);
@@ -174,10 +217,12 @@ impl DeferredReader {
         // A deferred record is in the log unless it was deleted, so a missing one needs a check.
         self.unchecked |= is_idle;
         if !records.is_empty() {
+            let (records, passed_on) = self.pass_on(records, &elsewhere).await?;
             let behind = self.signals.behind.load(Ordering::SeqCst);
             let effects = if behind { Effects::Deferred } else { Effects::Now };
             let began = Instant::now();
-            let stored = self.pipeline.store_deferred(records, ranges, &mut reading.positions, effects);
+            let stored =
+                self.pipeline.store_deferred(records, passed_on, ranges, &mut reading.positions, effects);
             Box::pin(stored).await?;
             self.resources.metrics.batch_seconds.observe(began.elapsed().as_secs_f64());
         }
@@ -185,11 +230,33 @@ impl DeferredReader {
         Ok(true)
     }
 
-    /// Returns the ranges of this session's partitions.
-    async fn load_ranges(&self) -> Result<Vec<DeferredRange>, IndexerError> {
-        let mut ranges = deferred::list_ranges(&self.resources.store, &topic_names(&self.partitions)).await?;
-        ranges.retain(|range| self.partitions.contains_key(&topic_partition(range)));
-        Ok(ranges)
+    /// Returns the ranges of this session's partitions, and their tenants that another cell may be serving.
+    async fn load_ranges(&self) -> Result<(Vec<DeferredRange>, Elsewhere), IndexerError> {
+        let topics = topic_names(&self.partitions);
+        let mut located = deferred::list_located_ranges(&self.resources.store, &topics).await?;
+        located.retain(|located| self.partitions.contains_key(&topic_partition(&located.range)));
+        let elsewhere = located.iter().filter(|located| located.location.place != TenantPlace::Here);
+        let elsewhere =
+            elsewhere.map(|located| (located.range.tenant.clone(), located.location.moved_to.clone()));
+        let elsewhere = elsewhere.collect();
+        Ok((located.into_iter().map(|located| located.range).collect(), elsewhere))
+    }
+
+    /// Passes those of these records on that belong to tenants in other cells. Returns all records, and which of them were passed on.
+    async fn pass_on(
+        &mut self,
+        records: Vec<(Record, Option<TenantId>)>,
+        elsewhere: &Elsewhere,
+    ) -> Result<(Vec<Record>, BTreeMap<RecordRef, TenantId>), IndexerError> {
+        let moved = records.iter().filter_map(|(record, owner)| {
+            let tenant = owner.as_ref()?;
+            let prefix = elsewhere.get(tenant)?.as_deref()?;
+            Some(MovedRecord { record, tenant, prefix })
+        });
+        let moved: Vec<MovedRecord<'_>> = moved.collect();
+        self.cell_writer.pass_on(&moved).await?;
+        let passed_on = moved.iter().map(|moved| (moved.record.at.clone(), moved.tenant.clone())).collect();
+        Ok((records.into_iter().map(|(record, _)| record).collect(), passed_on))
     }
 
     fn open_reading(&self, ranges: &[DeferredRange]) -> Result<Reading, IndexerError> {
@@ -209,13 +276,13 @@ impl DeferredReader {
         Ok(Reading { consumer, positions, ahead: Vec::new() })
     }
 
-    /// Reads the next records. Returns the deferred ones among them, and true if expected records did not
-    /// arrive.
+    /// Reads the next records. Returns the deferred ones among them with their tenants, and true if expected records did
+    /// not arrive.
     async fn next_records(
         &self,
         reading: &mut Reading,
         ranges: &[DeferredRange],
-    ) -> Result<(Vec<Record>, bool), IndexerError> {
+    ) -> Result<(Vec<(Record, Option<TenantId>)>, bool), IndexerError> {
         let settings = &self.resources.settings;
         let limits = BatchLimits {
             records: settings.batch_records.min(self.pipeline.most_records()),
@@ -240,15 +307,15 @@ impl DeferredReader {
             let (ahead, records): (Vec<_>, Vec<_>) = records.into_iter().partition(is_ahead);
             let (records, owners) = self.rules.find_owners(&self.resources.host, records).await?;
             for (record, owner) in records.into_iter().zip(owners) {
-                let waits = match owner {
+                let waits = match &owner {
                     Some(owner) => {
-                        ranges.iter().any(|range| range.tenant == owner && is_in_range(range, &record))
+                        ranges.iter().any(|range| range.tenant == *owner && is_in_range(range, &record))
                     }
                     None => self.rules.may_change(),
                 };
                 if waits {
                     bytes += record.size();
-                    chosen.push(record);
+                    chosen.push((record, owner));
                 }
             }
             if !ahead.is_empty() {

@@ -32,7 +32,8 @@ pub async fn fold_due(store: &Store, metrics: &Metrics) -> Result<(), StoreError
     let mut failed = None;
     for (tenant, due) in &by_tenant {
         match fold_tenant(store, tenant, due).await {
-            Ok(()) => {}
+            // The cell that serves a tenant that is moving does it.
+            Ok(()) | Err(StoreError::TenantMoving) => {}
             Err(error) if error.is_outage() => return Err(error),
             Err(error) => {
                 let text = format_causes(&error);

@@ -1,5 +1,6 @@
 //! One transaction: the rows of the records that were read, and the positions after them.
 
+mod answers;
 mod events;
 mod grouped_items;
 mod spans;
@@ -12,6 +13,7 @@ use crate::records::dead_letter::{self, SkippedRecord};
 use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
+use answers::close_requests;
 use grouped_items::GroupedItems;
 use spans::BatchSpans;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +27,7 @@ use unslide_store::deferred::{self, DeferredRange, StoredPart};
 use unslide_store::gateway_events::EventOutcome;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
-use unslide_store::requests::{RequestAnswer, RequestOutcome};
-use unslide_store::{
-    BatchTx, Store, StoreError, outbox, partitions, requests, resource_uses, retention, tenants,
-};
+use unslide_store::{BatchTx, Store, StoreError, partitions, place, resource_uses, retention, tenants};
 use unslide_stream::{RecordRef, TopicPartition};
 
 /// Cost of a new group in addition to its report, in cost units: storing it takes about as long as another
@@ -60,6 +59,8 @@ pub struct BatchWriter {
     shares: Arc<FairShares>,
     /// The deferred ranges that items come from; they are used instead of positions.
     ranges: Option<Vec<DeferredRange>>,
+    /// Tenants that another cell may be serving: their items were deferred.
+    elsewhere: BTreeSet<TenantId>,
     spans: BatchSpans,
 }
 
@@ -75,6 +76,8 @@ struct Tally {
     lost: u64,
     dead_letters: Vec<(DeadLetterStage, String)>,
     deferred: i64,
+    /// Tenants that another cell may be serving.
+    elsewhere: BTreeSet<TenantId>,
     /// Cost units of the tenants' new groups and apps.
     charges: Vec<(TenantId, u64)>,
     /// Reports and events that are new, by tenant.
@@ -90,7 +93,17 @@ impl BatchWriter {
         let Resources { store, metrics, settings, shares, host, .. } = resources.clone();
         let Settings { keep_days, remember_days, .. } = settings;
         let (days, spans) = (BTreeSet::new(), BatchSpans::new(&host));
-        BatchWriter { store, metrics, keep_days, remember_days, days, shares, ranges: None, spans }
+        BatchWriter {
+            store,
+            metrics,
+            keep_days,
+            remember_days,
+            days,
+            shares,
+            ranges: None,
+            elsewhere: BTreeSet::new(),
+            spans,
+        }
     }
 
     /// Sets the deferred ranges that items come from. From now on these are shortened, and no position moves.
@@ -101,6 +114,11 @@ impl BatchWriter {
     /// Returns true if items come from deferred ranges.
     pub fn is_storing_deferred(&self) -> bool {
         self.ranges.is_some()
+    }
+
+    /// Returns the tenants with items that were deferred since the last call because another cell may be serving them.
+    pub fn take_elsewhere(&mut self) -> BTreeSet<TenantId> {
+        std::mem::take(&mut self.elsewhere)
     }
 
     /// Returns the first moment that is still kept if reports are kept for `days`: the beginning of a day.
@@ -134,6 +152,7 @@ impl BatchWriter {
         }
         self.ranges.iter_mut().for_each(|ranges| ranges.retain(|range| range.from < range.to));
         self.count_tally(&tally);
+        self.elsewhere.extend(tally.elsewhere);
         Ok(())
     }
 
@@ -257,11 +276,15 @@ impl BatchWriter {
                 &mut grouped.unreadable,
                 &mut tally,
             );
-            charge_future(tenant, storing).await?;
+            if !charge_future(tenant, storing).await? {
+                tally.elsewhere.insert(tenant.clone());
+            }
         }
         for ((_, tenant), events) in std::mem::take(&mut grouped.events) {
             let storing = self.store_events(&mut tx, tenant, &events, &mut grouped.unreadable, &mut tally);
-            charge_future(tenant, storing).await?;
+            if !charge_future(tenant, storing).await? {
+                tally.elsewhere.insert(tenant.clone());
+            }
         }
         let answers: Vec<&Answered> = std::mem::take(&mut grouped.answers).into_iter().collect();
         for of_tenant in answers.chunk_by(|one, next| one.tenant == next.tenant) {
@@ -274,9 +297,16 @@ impl BatchWriter {
             let result = refused.map_or(ReplayResult::Stored, ReplayResult::Failed);
             dead_letters::record_replay_result(&mut tx, id, &result).await?;
         } else {
-            let letters = self.dead_letters(&mut grouped, write.positions);
-            tally.dead_letters.extend(letters.iter().map(|letter| (letter.stage, letter.reason.clone())));
-            dead_letters::note(&mut tx, &letters).await?;
+            let letters = self.dead_letters(&mut grouped, write.positions, &tally.elsewhere);
+            tally.elsewhere.extend(dead_letters::note(&mut tx, &letters).await?.elsewhere);
+            let noted = letters.iter().filter(|letter| !is_of(letter.tenant.as_ref(), &tally.elsewhere));
+            tally.dead_letters.extend(noted.map(|letter| (letter.stage, letter.reason.clone())));
+        }
+        if !tally.elsewhere.is_empty() {
+            if write.replay.is_some() || self.is_storing_deferred() {
+                return Err(StoreError::TenantMoving);
+            }
+            grouped.defer_tenants(&tally.elsewhere, items, write.positions);
         }
         let deferred: Vec<DeferredRange> = grouped.deferred.into_values().collect();
         tally.deferred = deferred.iter().map(|range| range.records).sum();
@@ -288,7 +318,15 @@ impl BatchWriter {
     }
 
     /// Returns the dead letters of a batch: those that were read, and those of items that are skipped.
-    fn dead_letters(&self, grouped: &mut GroupedItems<'_>, positions: &Positions) -> Vec<DeadLetter> {
+    /// Items of tenants `elsewhere` leave none here.
+    fn dead_letters(
+        &self,
+        grouped: &mut GroupedItems<'_>,
+        positions: &Positions,
+        elsewhere: &BTreeSet<TenantId>,
+    ) -> Vec<DeadLetter> {
+        grouped.unreadable.retain(|(item, _)| !is_of(item.tenant.as_ref(), elsewhere));
+        grouped.failed.retain(|(item, _)| !is_of(item.tenant.as_ref(), elsewhere));
         let mut letters = std::mem::take(&mut grouped.dead_letters);
         let at = self.store.clock().now();
         let mut skip = |item: &Item, stage, reason, detail: String| {
@@ -307,7 +345,8 @@ impl BatchWriter {
         letters
     }
 
-    /// Stores the reports of one tenant. Reports of a tenant that does not exist are unreadable.
+    /// Stores the reports of one tenant. Reports of a tenant that does not exist are unreadable. Returns false, and stores
+    /// nothing, if another cell may be serving the tenant.
     async fn store_reports<'i>(
         &self,
         tx: &mut BatchTx,
@@ -316,9 +355,12 @@ impl BatchWriter {
         effects: Effects,
         unreadable: &mut Vec<(&'i Item, Unreadable)>,
         tally: &mut Tally,
-    ) -> Result<(), StoreError> {
-        let tx = tx.enter_tenant(tenant).await?;
-        match tenants::read_standing(tx).await? {
+    ) -> Result<bool, StoreError> {
+        let (tx, handling) = place::enter_tenant(tx, tenant).await?;
+        if handling.is_some_and(|handling| handling.is_elsewhere()) {
+            return Ok(false);
+        }
+        match handling.map(|handling| handling.standing) {
             None => unreadable.extend(arrivals.iter().map(|(item, _)| {
                 (*item, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
             })),
@@ -344,7 +386,7 @@ impl BatchWriter {
                 tally.stored.extend(batch.stored);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Creates the missing tables for the days of these items.
@@ -402,33 +444,6 @@ fn note_traced<'s>(
     tally.traced.extend(outcomes.map(|((item, _), stored)| (item.at.clone(), stored.outcome)));
 }
 
-/// Closes the requests of one tenant that these answers belong to.
-async fn close_requests(
-    tx: &mut BatchTx,
-    answers: &[&Answered],
-    tally: &mut Tally,
-) -> Result<(), StoreError> {
-    let Some(first) = answers.first() else { return Ok(()) };
-    let tx = tx.enter_tenant(&first.tenant).await?;
-    let given: Vec<RequestAnswer> = answers
-        .iter()
-        .map(|answer| RequestAnswer {
-            report: (answer.report_id, answer.variant),
-            revision: answer.revision,
-            outcome: answer.answer,
-            sent: outbox::from_micros(answer.requested_at_micros),
-        })
-        .collect();
-    let closed = requests::close_requests(tx, &given).await?;
-    for (answer, closed) in answers.iter().zip(closed) {
-        tally.answered += u64::from(closed.is_some());
-        let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed else { continue };
-        tally.lost += u64::from(how != RequestOutcome::Dead);
-        tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report cannot be symbolicated again");
-    }
-    Ok(())
-}
-
 /// Returns which part of each range these items are, for ranges that begin before the last of them.
 fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
     let mut parts = Vec::new();
@@ -446,6 +461,10 @@ fn stored_parts(ranges: &[DeferredRange], items: &[Item]) -> Vec<StoredPart> {
         }
     }
     parts
+}
+
+fn is_of(tenant: Option<&TenantId>, tenants: &BTreeSet<TenantId>) -> bool {
+    tenant.is_some_and(|tenant| tenants.contains(tenant))
 }
 
 fn lies_in(range: &DeferredRange, place: &TopicPartition) -> bool {

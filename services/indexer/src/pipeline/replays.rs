@@ -6,8 +6,8 @@ use crate::pipeline::{Pipeline, StoreFailure};
 use std::time::Duration;
 use unslide_model::format_causes;
 use unslide_runtime::Shutdown;
-use unslide_store::Store;
 use unslide_store::dead_letters::{self, DeadLetter, ReplayResult};
+use unslide_store::{Store, StoreError};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
 
 /// Interval between two look-ups of requested replays.
@@ -59,6 +59,7 @@ async fn replay_record(
                 Ok(()) => return Ok(()),
                 Err(StoreFailure::Server(error)) => return Err(error),
                 Err(StoreFailure::History(error)) => return Err(error.into()),
+                Err(StoreFailure::Moving) => return Err(StoreError::TenantMoving.into()),
                 Err(refused) => ReplayResult::Failed(refused.to_string()),
             },
         },

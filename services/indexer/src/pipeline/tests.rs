@@ -268,7 +268,8 @@ impl Bench {
     ) -> Result<(), IndexerError> {
         let mut pipeline = Pipeline::new(&self.pipeline.resources);
         let mut positions = self.positions.clone();
-        Box::pin(pipeline.store_deferred(records, ranges, &mut positions, Effects::Now)).await
+        Box::pin(pipeline.store_deferred(records, BTreeMap::new(), ranges, &mut positions, Effects::Now))
+            .await
     }
 
     async fn reports(&self, tenant: &str) -> i64 {

@@ -4,9 +4,9 @@ use crate::records::enriched::Unreadable;
 use prost::Message;
 use unslide_artifacts::keys;
 use unslide_model::{ReportId, TenantId};
-use unslide_proto::headers;
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
+use unslide_proto::{headers, topics};
 use unslide_store::SegmentId;
 use unslide_store::requests::RequestOutcome;
 use unslide_stream::Record;
@@ -56,12 +56,12 @@ pub fn read_answer(variant: u32, terminal: &TerminalOutcome) -> Result<Option<An
 }
 
 /// Returns the request that permanently ended with a dead letter, or `None` for other dead letters.
-/// `requests` is the topic of requests.
-pub fn from_dead_letter(record: &Record, requests: &str) -> Option<Answered> {
+/// A dead letter that another cell passed on names its topic of requests.
+pub fn from_dead_letter(record: &Record) -> Option<Answered> {
     // Only workers write this topic and its headers.
     let text = |name| record.headers.get_text(name);
     let reason = text(headers::REASON)?;
-    if text(headers::ORIGIN_TOPIC)? != requests {
+    if !text(headers::ORIGIN_TOPIC)?.ends_with(topics::RESYMBOLICATE) {
         return None;
     }
     let Some(value) = record.value.clone() else { return from_headers(record) };
@@ -118,11 +118,11 @@ mod tests {
                 .with(headers::REQUESTED_AT, "5"),
         };
         for reason in ["panicked", "too_large"] {
-            let ended = from_dead_letter(&letter("requests", reason), "requests").unwrap();
+            let ended = from_dead_letter(&letter("east.unslide.resymbolicate", reason)).unwrap();
             assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
             assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
         }
-        assert_eq!(from_dead_letter(&letter("crash.reports", "panicked"), "requests"), None);
+        assert_eq!(from_dead_letter(&letter("crash.reports", "panicked")), None);
     }
 
     #[test]

@@ -308,7 +308,6 @@ pub(crate) mod tests {
             rewriters: LoadedRewriters::default(),
             limits: ReadLimits::default(),
             signatures: Arc::new(Signatures::new(&SignatureSettings::default())),
-            requests: Arc::from("requests"),
             now: now(),
             has_spans: false,
         }

@@ -55,12 +55,22 @@ impl Content {
     }
 }
 
-/// A record to read, or to defer.
+/// What is done with a record.
+#[derive(Clone, Debug)]
+pub enum RecordAction {
+    /// It is read and stored.
+    Store,
+    /// It is deferred for this tenant, and not parsed now.
+    Defer(TenantId),
+    /// It was passed on to the cell that serves this tenant, and is not parsed.
+    SkipPassedOn(TenantId),
+}
+
+/// A record, and what is done with it.
 #[derive(Clone, Debug)]
 pub struct PolledRecord {
     pub record: Record,
-    /// The tenant that the record is deferred for, if any: the record is then not parsed now.
-    pub deferred_for: Option<TenantId>,
+    pub action: RecordAction,
 }
 
 /// Result of parsing a record.
@@ -77,6 +87,8 @@ pub enum Parsed {
     Event(Box<ReadEvent>),
     /// The record was not read now, because its tenant uses more than its share.
     Deferred,
+    /// The record was passed on to the cell that serves its tenant.
+    PassedOn,
     /// The record does not concern the store.
     Nothing,
     /// The record cannot be read.
@@ -95,6 +107,7 @@ impl Parsed {
             Parsed::DeadLetter(letter, _) => letter.tenant.as_ref(),
             Parsed::Uses(_)
             | Parsed::Deferred
+            | Parsed::PassedOn
             | Parsed::Nothing
             | Parsed::Unreadable(_)
             | Parsed::Failed(_) => None,
@@ -125,7 +138,12 @@ impl Item {
 
     /// Returns true for a record that is stored with its batch.
     pub fn is_stored(&self) -> bool {
-        self.failure().is_none() && !self.is_deferred()
+        self.failure().is_none() && !self.is_deferred() && !self.is_passed_on()
+    }
+
+    /// Returns true for a record that another cell stores.
+    pub fn is_passed_on(&self) -> bool {
+        matches!(self.parsed, Parsed::PassedOn)
     }
 
     /// Returns true for a record that was not read and is stored later.
@@ -145,8 +163,6 @@ pub struct Reading {
     pub limits: ReadLimits,
     /// The gateways' keys, for checking the signatures of events.
     pub signatures: Arc<Signatures>,
-    /// Name of the topic of requests.
-    pub requests: Arc<str>,
     /// The current time, which is only used to reject impossible times.
     pub now: OffsetDateTime,
     /// True if spans are exported.
@@ -217,13 +233,17 @@ async fn read_alone(
 
 fn read_item(polled: &PolledRecord, reading: &Reading, read: ReadRecord) -> Item {
     let record = &polled.record;
-    let Some(tenant) = &polled.deferred_for else {
-        let (parsed, used) = measure_cpu(|| read(record, reading));
-        let item = build_item(record, reading, parsed);
-        PROCESS_USE.add(item.tenant.as_ref(), used);
-        return item;
+    let (tenant, parsed) = match &polled.action {
+        RecordAction::Store => {
+            let (parsed, used) = measure_cpu(|| read(record, reading));
+            let item = build_item(record, reading, parsed);
+            PROCESS_USE.add(item.tenant.as_ref(), used);
+            return item;
+        }
+        RecordAction::Defer(tenant) => (tenant, Parsed::Deferred),
+        RecordAction::SkipPassedOn(tenant) => (tenant, Parsed::PassedOn),
     };
-    Item { tenant: Some(tenant.clone()), ..build_item(record, reading, Parsed::Deferred) }
+    Item { tenant: Some(tenant.clone()), ..build_item(record, reading, parsed) }
 }
 
 fn build_item(record: &Record, reading: &Reading, parsed: Parsed) -> Item {
@@ -254,7 +274,7 @@ pub fn parse_record(record: &Record, reading: &Reading) -> Parsed {
             .map_or_else(Parsed::Unreadable, |read| Parsed::Event(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read_dead_letter(record, reading.now)),
-            answers::from_dead_letter(record, &reading.requests),
+            answers::from_dead_letter(record),
         ),
     }
 }

@@ -45,7 +45,6 @@ pub fn rewrite_stored_report(
         rewriters: LoadedRewriters::single(name, rewriter),
         limits,
         signatures: Arc::new(Signatures::new(&SignatureSettings::default())),
-        requests: Arc::from(""),
         now,
         has_spans: false,
     };

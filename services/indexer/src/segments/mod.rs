@@ -123,7 +123,8 @@ impl BodyMover {
                 left -= 1;
                 match Box::pin(self.move_day(&tenant, day)).await {
                     Ok(true) => {}
-                    Ok(false) => break,
+                    // The cell that serves a tenant that is moving does it.
+                    Ok(false) | Err(MoveError::Store(StoreError::TenantMoving)) => break,
                     Err(trouble) => {
                         tracing::warn!(
                             error = format_causes(&trouble),

@@ -133,7 +133,8 @@ fn keep_first_failure(
     done: Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     match done {
-        Ok(()) => Ok(()),
+        // The cell that serves a tenant that is moving does it.
+        Ok(()) | Err(StoreError::TenantMoving) => Ok(()),
         Err(error) if error.is_outage() => Err(error),
         Err(error) => {
             let text = format_causes(&error);

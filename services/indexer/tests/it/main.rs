@@ -7,6 +7,7 @@ mod deferral;
 mod deleted_tenants;
 mod folding;
 mod indexer_fixture;
+mod moving;
 mod replays;
 mod skipped_records;
 mod tenant_topics;
@@ -350,6 +351,12 @@ async fn what_a_symbolizer_used_counts_once_though_the_ledger_is_read_again() {
 impl World {
     /// Says in the ledger how a request ended.
     async fn answer(&self, n: u8, revision: u32, outcome: Outcome) {
+        let record = self.build_answer(n, revision, outcome).await;
+        self.producer.send_record(&record).await.unwrap();
+    }
+
+    /// The entry of the ledger for that.
+    async fn build_answer(&self, n: u8, revision: u32, outcome: Outcome) -> OutRecord {
         let id = ReportId([n; 16]);
         let asked =
             "SELECT coalesce(max(extract(epoch FROM requested_at) * 1000000)::bigint, 0) FROM report_keys";
@@ -368,7 +375,6 @@ impl World {
             at_micros: unslide_model::Clock::now_micros(&unslide_model::SystemClock),
             entry: Some(Entry::Terminal(terminal)),
         };
-        let record = OutRecord::for_topic(self.topics().ledger, record.encode_to_vec());
-        self.producer.send_record(&record).await.unwrap();
+        OutRecord::for_topic(self.topics().ledger, record.encode_to_vec())
     }
 }

@@ -3,6 +3,7 @@
 use crate::admission::tenants::{AllowedUse, TenantStatus, Tenants};
 use crate::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use unslide_model::{Clock, TenantId};
 use unslide_proto::headers;
@@ -56,6 +57,13 @@ pub enum Admission {
         /// The tenant that the record names.
         tenant: TenantId,
     },
+    /// Another cell serves the tenant.
+    Moved {
+        /// The tenant that the record names.
+        tenant: TenantId,
+        /// The prefix of the topics of that cell.
+        prefix: Arc<str>,
+    },
 }
 
 /// Decides whether a record is accepted. `check` is false if the record's signature was verified before.
@@ -77,6 +85,10 @@ pub fn admit_record(
         if let Err(wrong) = checks.signatures.check_signature(entry.record, &tenant, arrived) {
             return refused(Some(tenant), wrong.reason, wrong.detail);
         }
+    }
+    // A tenant that has moved is deleted here at the end.
+    if let Some(prefix) = checks.tenants.moved_to(&tenant) {
+        return Admission::Moved { tenant, prefix };
     }
     match checks.tenants.status(&tenant) {
         TenantStatus::Active => Admission::Known { limits: checks.tenants.limits(&tenant), tenant },
@@ -154,6 +166,22 @@ pub async fn refresh_tenants(checks: &SenderChecks, batch: &[unslide_stream::Rec
         find_tenant(checks, &entry).is_ok_and(|t| checks.tenants.status(&t) == TenantStatus::Unknown)
     };
     !batch.iter().any(stranger) || checks.tenants.refresh_table().await
+}
+
+/// Returns the topics of other cells that records of this batch may be passed on to.
+pub fn list_cell_topics(checks: &SenderChecks, batch: &[unslide_stream::Record]) -> BTreeSet<String> {
+    let of_record = |record: &unslide_stream::Record| {
+        let entry = SourceRecord::from_record(record, &checks.topics);
+        // Requests name their tenants in their keys.
+        let of_key = || std::str::from_utf8(record.key.as_deref()?).ok()?.split_once('/');
+        let tenant =
+            tenant_named(checks, &entry).or_else(|| of_key().and_then(|(slug, _)| TenantId::new(slug).ok()));
+        let prefix = checks.tenants.moved_to(&tenant?)?;
+        let same = checks.topics.name_with_prefix(&record.at.topic, &prefix);
+        let TopicNames { input, retry_1s, .. } = TopicNames::with_prefix(&prefix);
+        Some([same, Some(input), Some(retry_1s)])
+    };
+    batch.iter().filter_map(of_record).flatten().flatten().collect()
 }
 
 struct Nameless {

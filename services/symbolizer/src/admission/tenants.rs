@@ -38,6 +38,8 @@ struct Row {
     limits: AllowedUse,
     rules: Arc<GroupingRules>,
     analysis_switches: BTreeMap<String, bool>,
+    /// The prefix of the topics of the cell that serves the tenant, if it has moved to another one.
+    moved_to: Option<Arc<str>>,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -45,6 +47,8 @@ type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
 /// Table of the tenants. Readers never wait for Kafka; the last known state is kept however old it is.
 pub struct Tenants {
     rows: Rows,
+    /// The prefix of this cell's topics.
+    prefix: String,
     reader: TailReader,
     clock: Arc<dyn Clock>,
     /// Earliest time of the next refresh, in microseconds of the monotonic clock.
@@ -73,7 +77,8 @@ impl Tenants {
                 TenantConfig::decode(value).map(|config| apply_config(&table, &config, &deleted))
             });
         })?;
-        Ok(Tenants { rows, reader, clock, refresh_at: AtomicI64::new(i64::MIN) })
+        let prefix = settings.topic_prefix.clone();
+        Ok(Tenants { rows, prefix, reader, clock, refresh_at: AtomicI64::new(i64::MIN) })
     }
 
     /// Waits until the table was read to its end.
@@ -99,6 +104,13 @@ impl Tenants {
     /// Returns the status of a tenant.
     pub fn status(&self, tenant: &TenantId) -> TenantStatus {
         self.rows.read().get(tenant).map_or(TenantStatus::Unknown, |row| row.standing)
+    }
+
+    /// Returns the prefix of the topics of the cell that serves a tenant, if it has moved to another cell.
+    pub fn moved_to(&self, tenant: &TenantId) -> Option<Arc<str>> {
+        let moved_to = self.rows.read().get(tenant)?.moved_to.clone();
+        // A record that is passed on to the topic that it came from would never end.
+        moved_to.filter(|prefix| **prefix != *self.prefix)
     }
 
     /// Returns the limits of a tenant, or the service's defaults for an unknown one.
@@ -158,6 +170,7 @@ fn apply_config(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)
         limits,
         rules: grouping_rules,
         analysis_switches: config.analysis_switches.clone(),
+        moved_to: config.moved_to.as_deref().map(Arc::from),
     };
     rows.insert(tenant.clone(), row);
     drop(rows);
@@ -229,6 +242,29 @@ mod tests {
             ["crash_analysis false", "variables true"],
             "an older configuration came late"
         );
+    }
+
+    #[test]
+    fn the_cell_of_a_tenant_comes_with_its_configuration() {
+        let rows = Rows::default();
+        let tenant = TenantId::new("acme").unwrap();
+        let send = |version, state: TenantState, moved_to: Option<&str>| {
+            let config = TenantConfig {
+                tenant: "acme".into(),
+                version,
+                state: state as i32,
+                moved_to: moved_to.map(str::to_owned),
+                ..TenantConfig::default()
+            };
+            apply_config(&rows, &config, &|_| {});
+            rows.read().get(&tenant).and_then(|row| row.moved_to.as_deref().map(str::to_owned))
+        };
+        let east = Some("east.".to_owned());
+        assert_eq!(send(1, TenantState::Active, None), None);
+        assert_eq!(send(2, TenantState::Active, Some("east.")), east);
+        assert_eq!(send(3, TenantState::Deleted, Some("east.")), east);
+        assert_eq!(send(2, TenantState::Active, None), east, "an older configuration came late");
+        assert_eq!(send(4, TenantState::Active, None), None, "it came back");
     }
 
     #[test]

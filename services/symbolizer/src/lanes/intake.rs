@@ -9,6 +9,7 @@ use crate::lanes::batch::{RecordProcessor, RecordStep};
 use crate::lanes::record_reports::RecordReports;
 use crate::output::dead_letters::describe_refusal;
 use crate::output::outcomes;
+use crate::output::passing::{self, OtherCell};
 use crate::retry_tiers::Tier;
 use crate::source_record::{Reason, ReceiverRefusal, SourceRecord};
 use crate::symbols::FetchedSymbols;
@@ -16,6 +17,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use std::sync::Arc;
 use unslide_model::TenantId;
+use unslide_proto::report::TerminalOutcome;
 use unslide_runtime::job_bytes;
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, Refusal};
@@ -137,6 +139,11 @@ impl Intake {
             }
             Admission::Deleted { tenant } => {
                 outcomes::drop_record(&self.worker.outcomes, &entry, &tenant, self.lane).into()
+            }
+            Admission::Moved { tenant, prefix } => {
+                let cell = OtherCell { tenant, prefix };
+                let report = TerminalOutcome::default();
+                passing::pass_on(&self.worker.outcomes, &entry, &cell, self.lane, report).into()
             }
         }
     }

@@ -40,6 +40,7 @@ impl Processor for Live {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             sender::refresh_tenants(&self.worker.senders, &batch).await;
+            self.worker.look_up_cell_topics(&batch).await?;
             let began = self.worker.clock.monotonic_micros();
             let done = self.resources.process_records(&self.intake, batch).await;
             self.intake.charges.record_busy(began);

@@ -6,6 +6,7 @@ use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::output::dead_letters::{Provenance, describe_refusal};
 use crate::output::ledger::Ledger;
 use crate::output::outcomes;
+use crate::output::passing::{self, OtherCell};
 use crate::output::spans::LaneSpans;
 use crate::output::stored_reports::{Bodies, Fetch, segment_key};
 use crate::retry_tiers::Tier;
@@ -118,7 +119,7 @@ impl ResymbolicateRecord {
         Ok(done.into())
     }
 
-    /// Reads the request, and ends it if its tenant was deleted.
+    /// Reads the request, and ends it if its tenant was deleted or has moved to another cell.
     fn read_request<'r>(&self, record: &'r Record) -> Result<Request<'r>, Ended> {
         let value =
             record.value.clone().ok_or_else(|| Ended::not_a_request("the record has no value".to_owned()))?;
@@ -126,7 +127,14 @@ impl ResymbolicateRecord {
         let id = content.parse_report_id().map_err(|e| Ended::not_a_request(e.to_string()))?;
         let request =
             Request { entry: SourceRecord::from_record(record, &self.worker.topics), record, content, id };
-        match self.worker.senders.tenants.status(&request.id.tenant) {
+        let tenant = &request.id.tenant;
+        if let Some(prefix) = self.worker.senders.tenants.moved_to(tenant) {
+            let cell = OtherCell { tenant: tenant.clone(), prefix };
+            let end = build_terminal(&request, Outcome::PassedOn);
+            let done = passing::pass_on(&self.worker.outcomes, &request.entry, &cell, self.ledger.lane, end);
+            return Err(Ended::Step(done.into()));
+        }
+        match self.worker.senders.tenants.status(tenant) {
             TenantStatus::Active | TenantStatus::Suspended | TenantStatus::Unknown => Ok(request),
             TenantStatus::Deleted => {
                 Err(Ended::Step(self.end_with_outcome(&request, Outcome::DroppedDeleted)))
@@ -289,6 +297,7 @@ fn build_terminal(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
         source: Some(to_reference(&request.record.at)),
         segment: String::new(),
         requested_at_micros: request.content.requested_at_micros,
+        passed_to: String::new(),
     }
 }
 
@@ -345,6 +354,7 @@ impl Processor for Requests {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let worker = &self.again.worker;
+            worker.look_up_cell_topics(&batch).await?;
             worker.enricher.seek_outputs(batch.iter()).await?;
             let group = |bodies| Group { again: self.again.clone(), bodies };
             self.resources.process_with_bodies(batch, |_| true, group).await

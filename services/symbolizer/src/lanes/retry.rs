@@ -78,6 +78,14 @@ impl Retry {
     fn wait_micros(&self, record: &Record) -> Option<i64> {
         let clock = &self.worker.clock;
         let now = clock.monotonic_micros();
+        let entry = SourceRecord::from_record(record, &self.worker.topics);
+        let tenant = sender::tenant_named(&self.worker.senders, &entry);
+        let has_moved =
+            tenant.as_ref().is_some_and(|tenant| self.worker.senders.tenants.moved_to(tenant).is_some());
+        if entry.internal && has_moved {
+            // It waits in the other cell.
+            return None;
+        }
         if let Some(tier) = Tier::for_topic(&self.worker.topics, &record.at.topic) {
             let time = record.time_millis?.saturating_mul(1_000);
             let now = ClockReading { wall: clock.now_micros(), monotonic: now };
@@ -87,8 +95,7 @@ impl Retry {
             return self.drains.take_drained(record, now).err();
         }
         // Records in overflow are let through at the tenant's rate, half of it for each half of its records.
-        let entry = SourceRecord::from_record(record, &self.worker.topics);
-        let tenant = sender::tenant_named(&self.worker.senders, &entry)?;
+        let tenant = tenant?;
         // Tenants without a limit, and tenants that are not active any more, are not paced.
         let paced = is_paced(&entry) && self.worker.senders.tenants.status(&tenant) == TenantStatus::Active;
         let rate =
@@ -129,6 +136,7 @@ impl Processor for Retry {
     fn prepare_batch(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let tenants_read = sender::refresh_tenants(&self.worker.senders, &batch).await;
+            self.worker.look_up_cell_topics(&batch).await?;
             self.worker.enricher.seek_outputs(batch.iter()).await?;
             let is_request = |record: &Record| self.ways.is_request(record);
             let group = |bodies| Group { ways: self.ways.clone(), bodies, tenants_read };

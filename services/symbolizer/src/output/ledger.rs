@@ -99,6 +99,7 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::DroppedDeleted => "dropped_deleted",
         Outcome::FetchingFailed => "fetching_failed",
         Outcome::Forwarded => "forwarded",
+        Outcome::PassedOn => "passed_on",
     }
 }
 

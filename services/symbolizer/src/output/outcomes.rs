@@ -1,5 +1,6 @@
 //! The outcomes of a record that is not answered now: dead letter, retry, overflow, dropped.
 
+use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::{DeadLetterTopic, Provenance};
 use crate::output::ledger::Ledger;
 use crate::output::traces::RecordTraces;
@@ -28,6 +29,8 @@ pub struct OutcomeWriter {
     /// Topic of dead letters; the topics of copies accept records of the same size.
     pub letters: DeadLetterTopic,
     pub traces: Arc<RecordTraces>,
+    /// Topics of other cells.
+    pub cells: CellTopics,
 }
 
 impl OutcomeWriter {
@@ -138,7 +141,7 @@ pub fn forward_record(
     done
 }
 
-fn build_done(
+pub(super) fn build_done(
     entry: &SourceRecord<'_>,
     tenant: Option<&TenantId>,
     output: OutRecord,

@@ -10,6 +10,7 @@ use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
+use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
@@ -287,6 +288,7 @@ impl Bench {
                     most_bytes: settings.max_copy_bytes(),
                 },
                 traces: traces.clone(),
+                cells: CellTopics::new(&settings),
             },
             warm_start,
             traces,

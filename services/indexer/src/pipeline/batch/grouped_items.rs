@@ -65,12 +65,27 @@ impl<'i> GroupedItems<'i> {
                 }
                 Parsed::Uses(statement) => grouped.uses.push(statement),
                 Parsed::Deferred => grouped.defer_item(item, positions),
-                Parsed::Nothing => {}
+                Parsed::Nothing | Parsed::PassedOn => {}
                 Parsed::Unreadable(why) => grouped.unreadable.push((item, why.clone())),
                 Parsed::Failed(failure) => grouped.failed.push((item, failure)),
             }
         }
         grouped
+    }
+
+    /// Defers the items of these tenants in place of what else was to be done with them.
+    pub(super) fn defer_tenants(
+        &mut self,
+        tenants: &BTreeSet<TenantId>,
+        items: &'i [Item],
+        positions: &Positions,
+    ) {
+        let is_of_them = |item: &&Item| item.tenant.as_ref().is_some_and(|tenant| tenants.contains(tenant));
+        for item in items.iter().filter(is_of_them) {
+            if !item.is_deferred() && !item.is_passed_on() {
+                self.defer_item(item, positions);
+            }
+        }
     }
 
     fn defer_item(&mut self, item: &'i Item, positions: &Positions) {

@@ -79,6 +79,11 @@ fn with_outcome(span: FinishedSpan, item: &Item, report: Option<ArrivalOutcome>)
         Parsed::DeadLetter(..) => span.with_attribute(OUTCOME, "dead_letter"),
         Parsed::Unreadable(why) => span.with_attribute(OUTCOME, "unreadable").with_error(why.reason),
         Parsed::Failed(failure) => span.with_attribute(OUTCOME, "not_stored").with_error(failure.reason),
-        Parsed::Event(_) | Parsed::Answer(_) | Parsed::Uses(_) | Parsed::Deferred | Parsed::Nothing => span,
+        Parsed::Event(_)
+        | Parsed::Answer(_)
+        | Parsed::Uses(_)
+        | Parsed::Deferred
+        | Parsed::PassedOn
+        | Parsed::Nothing => span,
     }
 }
