@@ -5,7 +5,9 @@ use crate::configuration::{self, Configured};
 use crate::failure::exit_code;
 use crate::features::FEATURES;
 use crate::serve;
-use crate::servers::{audit, backfill, doctor, fsck, health, key, leave_history, migrate, simulate, tenant};
+use crate::servers::{
+    audit, backfill, cells, doctor, fsck, health, key, leave_history, migrate, simulate, tenant,
+};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ enum Command {
     Builder(Configured),
     /// Store enriched reports, so that they can be queried
     Indexer(Configured),
+    /// Pass requests on to the cells of their tenants
+    Door(Configured),
     /// Apply the database's migrations, and create the topics
     Migrate(migrate::Arguments),
     /// Count records and their outcomes from the topics, to prove that none is lost
@@ -59,6 +63,9 @@ enum Command {
     /// Create, change, suspend and delete tenants
     #[command(subcommand)]
     Tenant(tenant::Command),
+    /// List the cells of several installations, add one, and run a command for each
+    #[command(subcommand)]
+    Cells(cells::Command),
     /// Check that the service on this machine is ready: exit code 0 if it is
     Health(health::Arguments),
     #[command(flatten)]
@@ -145,6 +152,7 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Symbolizer(configured) => serve::run(Service::Symbolizer, &configured),
         Command::Builder(configured) => serve::run(Service::Builder, &configured),
         Command::Indexer(configured) => serve::run(Service::Indexer, &configured),
+        Command::Door(configured) => serve::run(Service::Door, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
@@ -157,6 +165,7 @@ fn run_core_command(command: Command) -> Outcome {
         Command::Config(ConfigCommand::Example) => configuration::print_example(),
         Command::Config(ConfigCommand::Reference) => configuration::print_reference(),
         Command::Tenant(command) => tenant::run(command),
+        Command::Cells(command) => cells::run(command),
         Command::Health(arguments) => health::run(&arguments),
         // A child of this program may also be one of a builder.
         Command::Program(ProgramCommand::BuildSymcache) => {

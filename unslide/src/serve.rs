@@ -41,6 +41,10 @@ pub fn prepare_service(
                 (configuration.symbolizer.clone(), unslide_feature::for_symbolizer(&configuration.features));
             async move { Ok(Box::pin(unslide_symbolizer::run(config, features, host)).await?) }.boxed()
         }
+        Service::Door => {
+            let config = configuration.door.clone();
+            async move { Ok(Box::pin(unslide_door::run(config, host)).await?) }.boxed()
+        }
     };
     Ok((service.name(), run))
 }

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod admin;
+pub mod clients;
 pub mod config;
 pub mod egress;
 mod errors;

@@ -3,10 +3,10 @@
 use crate::sealing::{SEALING_KEY, SlackSealer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unslide_api::feature::operation::network_of_everything;
 use unslide_api::feature::receiver_networks::parse_receiver_networks;
 use unslide_model::Secret;
 use unslide_runtime::ConfigProblem;
+use unslide_runtime::clients::network_of_everything;
 use unslide_runtime::egress::{AllowedReceivers, check_url};
 
 /// The section of the settings with the operator's networks.

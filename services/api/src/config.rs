@@ -1,6 +1,5 @@
 //! The api's configuration.
 
-use crate::http::{TrustedProxies, network_of_everything};
 use crate::limits::request_limits::RequestLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,8 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use unslide_history::HistorySettings;
 use unslide_model::Secret;
+use unslide_runtime::clients::{TrustedProxies, network_of_everything};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::{KeyError, Signer, SigningKey};
+use unslide_store::cells::CellSettings;
 use unslide_store::retention::RetentionSettings;
 
 /// The longest time for which keys may count without the database.
@@ -35,6 +36,8 @@ pub struct Config {
     pub kafka: unslide_stream::Settings,
     /// How long indexers keep events: the api says which are too old.
     pub indexer: RetentionSettings,
+    /// The directory of cells, in which the api claims the names of new tenants.
+    pub cells: CellSettings,
 }
 
 /// The section `api` of the settings.
@@ -163,6 +166,7 @@ impl Config {
         problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));
         problems.extend(ConfigProblem::in_section("history", self.history.problems()));
         problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
+        problems.extend(ConfigProblem::in_section("cells", self.cells.problems()));
         problems
     }
 }

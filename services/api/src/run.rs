@@ -9,7 +9,6 @@ use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
 use crate::entropy::Entropy;
 use crate::feature::ApiFeature;
-use crate::http::TrustedProxies;
 use crate::http::observe::RequestObserver;
 use crate::http::server::{ConnectionSettings, serve};
 use crate::http::spans::RequestTraces;
@@ -27,6 +26,7 @@ use crate::requests::keys::Keys;
 use crate::requests::refused::KeptValues;
 use crate::state::{Api, ApiParts};
 use crate::storage::Storage;
+use crate::storage::claims::TenantClaims;
 use futures::future::join_all;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_history::{History, HistoryError};
 use unslide_model::format_causes;
 use unslide_report::reader::ReportReaders;
+use unslide_runtime::clients::TrustedProxies;
 use unslide_runtime::{Host, resource_use, sampled, startup};
 use unslide_store::resource_uses::add_uses;
 use unslide_store::{Store, StoreError, StoreHook};
@@ -104,7 +105,7 @@ pub struct ApiFeatures {
 /// [`Error`] if the service cannot start.
 pub async fn run(config: Config, features: ApiFeatures, host: Host) -> Result<(), Error> {
     let listener = bind_listener(&config).await?;
-    run_on(listener, config, features, host).await
+    Box::pin(run_on(listener, config, features, host)).await
 }
 
 /// Binds the configured address, so that the caller knows the port before the service runs.
@@ -158,7 +159,11 @@ pub async fn run_on(
     api.parts().broker.producer.flush(host.shutdown.drain_timeout() / 20).await;
     let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, noting).await;
     // Tasks that still wait for a connection have been cut off by now.
-    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, api.parts().storage.store.close()).await;
+    let closing = async {
+        api.parts().claims.close().await;
+        api.parts().storage.store.close().await;
+    };
+    let _ = tokio::time::timeout(host.shutdown.drain_timeout() / 20, closing).await;
     Ok(())
 }
 
@@ -209,6 +214,7 @@ pub async fn build_api(
         }),
         panels: Arc::new(Panels(features.iter().filter_map(|feature| feature.show_panel).collect())),
         app_intake: Arc::default(),
+        claims: Arc::new(TenantClaims::new(&config.cells, &config.postgres, host.clock.clone())),
         observer: Arc::new(RequestObserver {
             traces: RequestTraces {
                 ids: Ids::default(),

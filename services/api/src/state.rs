@@ -9,6 +9,7 @@ use crate::reports::symbolication::Symbolication;
 use crate::requests::broker::Broker;
 use crate::requests::keys::Keys;
 use crate::storage::Storage;
+use crate::storage::claims::TenantClaims;
 use axum::extract::FromRef;
 use std::sync::Arc;
 use unslide_runtime::Shutdown;
@@ -27,6 +28,7 @@ pub struct ApiParts {
     pub lists: Arc<Lists>,
     pub panels: Arc<Panels>,
     pub app_intake: Arc<AppIntakeSlot>,
+    pub claims: Arc<TenantClaims>,
     pub observer: Arc<RequestObserver>,
     /// Signals when the service stops.
     pub shutdown: Shutdown,
@@ -63,5 +65,6 @@ parts!(
     broker: Arc<Broker>,
     panels: Arc<Panels>,
     lists: Arc<Lists>,
+    claims: Arc<TenantClaims>,
     shutdown: Shutdown
 );

@@ -113,7 +113,8 @@ pub async fn render_page(
     extensions: Extensions,
 ) -> Result<Response, Problem> {
     let next = return_path(query.next);
-    if find_session(&headers, &extensions, &storage).await?.is_some() {
+    if let Some(session) = find_session(&headers, &extensions, &storage).await? {
+        assign_caller(&extensions, &storage.capacity, Caller::Tenant(session.principal.tenant))?;
         return Ok(Redirect::to(&next).into_response());
     }
     let failure = needs_https(&headers).then_some(SignInFailure::NeedsHttps);

@@ -15,6 +15,7 @@ use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_cli::{Exit, Outcome, block_on, say};
 use unslide_history::{History, HistoryCheck, HistoryPolicies, HistorySettings};
 use unslide_model::{Clock, SystemClock, format_causes};
+use unslide_store::cells::{Cell, list_cells};
 use unslide_store::partitions::{LockCapacity, read_lock_capacity};
 use unslide_store::{Store, StoreError};
 use unslide_stream::access::{
@@ -62,6 +63,9 @@ pub fn run(configuration: &Configuration, login: Option<KafkaLogin>) -> Outcome 
         }
         if reads(Section::History) && configuration.api.history.is_on() {
             results.push(check_history(&configuration.api.history).await);
+        }
+        if logins.contains(&KafkaLogin::Api) && configuration.api.cells.is_on() {
+            results.push(check_directory(configuration).await);
         }
         for result in &results {
             say!("{result}");
@@ -280,6 +284,40 @@ async fn check_history(settings: &HistorySettings) -> CheckResult {
     }
 }
 
+/// Checks the login at the directory of cells, and that the directory has this cell as it is.
+async fn check_directory(configuration: &Configuration) -> CheckResult {
+    let (cells, api) = (&configuration.api.cells, &configuration.api);
+    let settings = boot::directory_settings(cells, &api.postgres);
+    let place = format!("the directory of cells at {} (cells.directory)", boot::database_address(&settings));
+    let listed = async {
+        let store = Store::connect(&settings, Arc::new(SystemClock)).await?;
+        let listed = list_cells(&store).await;
+        store.close().await;
+        listed
+    };
+    match timeout(SERVER_TIMEOUT, listed).await {
+        Ok(Ok(listed)) => judge_directory(&place, &cells.name, &api.kafka.topic_prefix, &listed),
+        Ok(Err(error)) => CheckResult::Missing(format!("{place}: {}", format_causes(&error))),
+        Err(_) => CheckResult::Missing(no_answer(&place)),
+    }
+}
+
+fn judge_directory(place: &str, name: &str, topic_prefix: &str, listed: &[Cell]) -> CheckResult {
+    let Some(cell) = listed.iter().find(|cell| cell.name == name) else {
+        return CheckResult::Missing(format!(
+            "{place} has no cell {name}. Add it: unslide cells set {name} --url URL"
+        ));
+    };
+    if cell.topic_prefix != topic_prefix {
+        return CheckResult::Missing(format!(
+            "{place}: the cell {name} has the topic prefix \"{}\" there, and \"{topic_prefix}\" here (kafka.topic_prefix). \
+             Records of tenants that move here would be lost: unslide cells set {name}",
+            cell.topic_prefix
+        ));
+    }
+    CheckResult::Ok(format!("{place}: {} cells, and this one is {name} at {}", listed.len(), cell.url))
+}
+
 fn judge_history(place: &str, check: HistoryCheck) -> CheckResult {
     let HistoryCheck { version, has_schema, policies, cluster_problem } = check;
     if !has_schema {
@@ -356,6 +394,23 @@ mod tests {
             compare_locks(&LockCapacity { for_each_connection: 512, ..capacity }),
             CheckResult::Ok(_)
         ));
+    }
+
+    #[test]
+    fn a_directory_without_this_cell_or_with_other_topics_is_refused() {
+        let cell = Cell {
+            name: "eu".to_owned(),
+            url: "http://eu:8080".to_owned(),
+            topic_prefix: "eu.".to_owned(),
+            region: String::new(),
+        };
+        let judge =
+            |name, prefix| judge_directory("the directory", name, prefix, std::slice::from_ref(&cell));
+        assert!(matches!(judge("eu", "eu."), CheckResult::Ok(_)));
+        let CheckResult::Missing(absent) = judge("us", "us.") else { panic!("it is refused") };
+        assert!(absent.contains("unslide cells set us"), "{absent}");
+        let CheckResult::Missing(other) = judge("eu", "unslide.") else { panic!("it is refused") };
+        assert!(other.contains("kafka.topic_prefix"), "{other}");
     }
 
     #[test]

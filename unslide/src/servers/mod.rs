@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backfill;
+pub mod cells;
 pub mod connection_check;
 pub mod doctor;
 pub mod fsck;

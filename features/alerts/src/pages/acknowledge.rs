@@ -33,6 +33,7 @@ struct AcknowledgePage {
 async fn find_linked(
     storage: &Storage,
     token: &str,
+    extensions: &Extensions,
 ) -> Result<(Tx<TenantTx>, TenantId, AlertFiring), Problem> {
     let gone = || Problem::new(Kind::NotFound, "the link is unknown or too old; acknowledge in the console");
     let link = MessageLink::parse_token(LinkPurpose::Acknowledge, token).ok_or_else(gone)?;
@@ -41,6 +42,7 @@ async fn find_linked(
     if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
+    assign_caller(extensions, &storage.capacity, Caller::Public(link.tenant.clone()))?;
     let firing = firings::find_firing(&mut tx, link.firing_id(), None).await?.ok_or_else(gone)?;
     Ok((tx, link.tenant, firing))
 }
@@ -49,8 +51,9 @@ async fn find_linked(
 pub async fn render_page(
     State(storage): State<Arc<Storage>>,
     Path(token): Path<String>,
+    extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let (_, tenant, firing) = find_linked(&storage, &token).await?;
+    let (_, tenant, firing) = find_linked(&storage, &token, &extensions).await?;
     render_html(&AcknowledgePage {
         shell: Shell { title: "Acknowledge an alert".to_owned(), ..Shell::signed_out() },
         tenant,
@@ -66,8 +69,7 @@ pub async fn acknowledge_by_link(
     Path(token): Path<String>,
     extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let (mut tx, tenant, firing) = find_linked(&storage, &token).await?;
-    assign_caller(&extensions, &storage.capacity, Caller::Public(tenant))?;
+    let (mut tx, _, firing) = find_linked(&storage, &token, &extensions).await?;
     acknowledge_as(&mut tx, firing.id, LINK_ACTOR).await?;
     tx.commit().await?;
     Ok(Redirect::to(&format!("{}{token}", LinkPurpose::Acknowledge.page_path())).into_response())

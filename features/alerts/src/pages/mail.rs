@@ -23,19 +23,27 @@ struct MailPage {
     token: String,
 }
 
-async fn find_recipient(storage: &Storage, token: &str) -> Result<LinkedRecipient, Problem> {
+/// Finds the recipient of a link, and counts the request as its tenant's.
+async fn find_recipient(
+    storage: &Storage,
+    token: &str,
+    extensions: &Extensions,
+) -> Result<LinkedRecipient, Problem> {
     let gone =
         || Problem::new(Kind::NotFound, "the link is unknown or too old; the next alert sends another one");
     let token = entropy::read_token(token).ok_or_else(gone)?;
-    recipients::find_by_link(&storage.store, &token).await?.ok_or_else(gone)
+    let linked = recipients::find_by_link(&storage.store, &token).await?.ok_or_else(gone)?;
+    assign_caller(extensions, &storage.capacity, Caller::Public(linked.tenant.clone()))?;
+    Ok(linked)
 }
 
 /// `GET /console/mail/{token}`: shows what a recipient may answer.
 pub async fn render_page(
     State(storage): State<Arc<Storage>>,
     Path(token): Path<String>,
+    extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token).await?;
+    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token, &extensions).await?;
     render_html(&MailPage {
         shell: Shell { title: "Alerts by mail".to_owned(), ..Shell::signed_out() },
         tenant: tenant.to_string(),
@@ -57,8 +65,7 @@ pub async fn answer_link(
         "stop" => false,
         _ => return Err(Problem::new(Kind::NotFound, "a link of a mail has no such action")),
     };
-    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token).await?;
-    assign_caller(&extensions, &storage.capacity, Caller::Public(tenant.clone()))?;
+    let LinkedRecipient { tenant, recipient } = find_recipient(&storage, &token, &extensions).await?;
     let mut tx = storage.tenant(&tenant).await?;
     recipients::set_accepted(&mut tx, &recipient.address, is_confirmed).await?;
     tx.commit().await?;

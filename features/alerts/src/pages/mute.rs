@@ -60,6 +60,7 @@ async fn find_linked(
     storage: &Storage,
     policy: &ReceiverPolicy,
     token: &str,
+    extensions: &Extensions,
 ) -> Result<(Tx<TenantTx>, TenantId, AlertRule), Problem> {
     let gone =
         || Problem::new(Kind::NotFound, "the link is unknown or too old; a newer message has another one");
@@ -69,6 +70,7 @@ async fn find_linked(
     if !link.is_valid(&key, storage.clock.now()) {
         return Err(gone());
     }
+    assign_caller(extensions, &storage.capacity, Caller::Public(link.tenant.clone()))?;
     let rule = rule_table::get(&mut tx, link.rule_id(), None).await?.ok_or_else(gone)?;
     let mut rules = [rule];
     policy.mail.fill_recipients(&mut tx, &mut rules).await?;
@@ -81,8 +83,9 @@ pub async fn render_page(
     State(storage): State<Arc<Storage>>,
     Extension(policy): PolicyExtension,
     Path(token): Path<String>,
+    extensions: Extensions,
 ) -> Result<Response, Problem> {
-    let (_, tenant, rule) = find_linked(&storage, &policy, &token).await?;
+    let (_, tenant, rule) = find_linked(&storage, &policy, &token, &extensions).await?;
     let now = storage.clock.now();
     let muted_until = rule.muted_until.filter(|until| *until > now);
     let recipients =
@@ -99,8 +102,7 @@ pub async fn act_on_link(
     extensions: Extensions,
     form: SentForm,
 ) -> Result<Response, Problem> {
-    let (mut tx, tenant, rule) = find_linked(&storage, &policy, &token).await?;
-    assign_caller(&extensions, &storage.capacity, Caller::Public(tenant))?;
+    let (mut tx, _, rule) = find_linked(&storage, &policy, &token, &extensions).await?;
     let (action, now) = (form.field_text("action"), storage.clock.now());
     let mut detail = json!({});
     match action.as_str() {

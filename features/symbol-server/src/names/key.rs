@@ -79,16 +79,20 @@ impl NamesKeys {
     pub async fn find_caller(&self, keys: &Keys, text: &str) -> Result<NamesCaller, Problem> {
         let found = path_keys::find_key::<NamesKeyType>(keys, text).await?;
         let caller = found.ok_or_else(|| Problem::from_kind(Kind::Unauthorized))?;
+        self.take_key(keys.storage.clock.monotonic_micros(), &caller.prefix)?;
+        Ok(caller)
+    }
+
+    /// Notes that a request of the key is answered, in its row and in the audit log.
+    pub fn note_use(&self, keys: &Keys, caller: &NamesCaller) {
         let clock = &keys.storage.clock;
         let now = clock.monotonic_micros();
-        self.take_key(now, &caller.prefix)?;
         keys.uses.record_use(&caller.tenant, caller.key_id, caller.last_used_at, clock.now());
         let rate = Rate::with_burst(1.0 / AUDIT_INTERVAL_SECONDS, AUDIT_INTERVAL_SECONDS);
         if self.audits.with_bucket(caller.prefix.clone(), rate, now, |bucket| bucket.try_take(rate, now, 1.0))
         {
             record_use(&keys.storage, caller.tenant.clone(), caller.prefix.clone());
         }
-        Ok(caller)
     }
 
     fn take_key(&self, now: i64, id: &str) -> Result<(), Problem> {

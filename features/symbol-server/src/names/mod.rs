@@ -106,6 +106,8 @@ async fn sign_in(
     }
     let caller = server.keys.find_caller(keys, text).await?;
     assign_caller(&parts.extensions, &keys.capacity, Caller::Public(caller.tenant.clone()))?;
+    // Not before: a request may only ask whose it is.
+    server.keys.note_use(keys, &caller);
     tracing::debug!(names_key.id = caller.prefix, "a request of a names key");
     Ok(caller)
 }

@@ -1,7 +1,6 @@
 //! Parts for operations of features.
 
 pub use crate::http::answers::{ReservedAnswer, reserve_bytes};
-pub use crate::http::network_of_everything;
 pub use crate::limits::charge::Charge;
 pub use crate::limits::permits::{Permit, Reservation};
 pub use crate::operations::groups::change::is_ticket_url;

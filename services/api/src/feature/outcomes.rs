@@ -1,5 +1,6 @@
 //! Counts of what became of a feature's requests.
 
+use crate::http::question::is_question;
 use prometheus::IntCounterVec;
 use std::error::Error;
 use std::sync::OnceLock;
@@ -31,9 +32,9 @@ impl OutcomeCounts {
         Ok(tokio::spawn(async move { stop.cancelled().await }))
     }
 
-    /// Adds to the count of an outcome, once counting has begun.
+    /// Adds to the count of an outcome, once counting has begun. A request that only asks for its tenant has none.
     pub fn add(&self, outcome: &str, number: usize) {
-        if let Some(counters) = self.counters.get() {
+        if let Some(counters) = self.counters.get().filter(|_| !is_question()) {
             counters.with_label_values(&[outcome]).inc_by(number as u64);
         }
     }

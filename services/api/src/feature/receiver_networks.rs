@@ -1,7 +1,7 @@
 //! Settings of features about the operator's networks to which tenants may have requests sent.
 
-use crate::http::network_of_everything;
 use unslide_runtime::ConfigProblem;
+use unslide_runtime::clients::network_of_everything;
 use unslide_runtime::egress::AllowedReceivers;
 
 /// Returns the receivers that the networks and ports of a section of the settings allow.

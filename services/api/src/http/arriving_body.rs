@@ -1,7 +1,6 @@
 //! A request's body while it arrives. A request without a known key holds no slot among the running requests in that time,
 //! and its key must come soon; requests with public keys are bounded by network.
 
-use crate::limits::network::Network;
 use crate::limits::permits::Permits;
 use crate::limits::slot::RequestSlot;
 use crate::problem::{Kind, Problem};
@@ -11,6 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
+use unslide_runtime::clients::Network;
 
 /// How long the key of a request may take that is in its body.
 const KEY_TIMEOUT: Duration = Duration::from_secs(10);

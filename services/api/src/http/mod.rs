@@ -7,9 +7,8 @@ pub mod documents;
 pub mod kept_body;
 mod linger;
 pub mod observe;
+pub mod question;
 pub mod server;
 pub mod spans;
 pub mod time_limit;
 pub mod trace;
-
-pub use server::{TrustedProxies, network_of_everything};

@@ -2,11 +2,11 @@
 
 use crate::http::arriving_body::ArrivingBody;
 use crate::http::linger;
+use crate::http::question::{CallerQuestion, run_question};
 use crate::http::server::Crowded;
 use crate::http::spans::{RequestSpan, RequestTraces};
 use crate::http::trace::request_id;
 use crate::limits::capacity::Capacity;
-use crate::limits::network::Network;
 use crate::limits::slot::RequestSlot;
 use crate::metrics::Metrics;
 use crate::problem::{self, Kind, Problem};
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::Instrument;
 use unslide_model::PROCESS_USE;
+use unslide_runtime::clients::Network;
 use unslide_runtime::panic_text;
 use unslide_runtime::resource_use::measure_future;
 
@@ -66,13 +67,19 @@ pub async fn observe_request(
     );
     request.extensions_mut().insert(context);
     request.extensions_mut().insert(RequestId(id.clone()));
+    let question = request.extensions().get::<CallerQuestion>().cloned();
     let start = Instant::now();
     let answer = async move {
         let request = request.map(linger::wrap_lingering);
         let response = match check_host(&request).and_then(|()| check_coding(&request)) {
+            Ok(()) if question.is_some() => run_question(next.run(request)).await,
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         };
+        if let Some(question) = question {
+            // The request itself is still to come. This one is no part of the figures.
+            return question.render_answer(&response);
+        }
         let mut response = problem::render_problem(response, &id);
         let (status, took) = (response.status(), start.elapsed());
         observer.metrics.count_request(&method, &route, status, took);

@@ -2,7 +2,6 @@
 
 pub mod capacity;
 pub mod charge;
-pub mod network;
 pub mod pace;
 pub mod permits;
 pub mod request_limits;

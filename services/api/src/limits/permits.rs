@@ -4,11 +4,11 @@
 //! Some requests, bodies and database connections are reserved for operators' operations, so that operators
 //! can suspend tenants that use up all the rest.
 
-use crate::limits::network::Network;
 use crate::limits::request_limits::RequestLimits;
 use crate::problem::{Kind, Problem};
 use prometheus::IntCounterVec;
 use unslide_model::{Stats, TenantId};
+use unslide_runtime::clients::Network;
 use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
 
 /// A semaphore that tenants share.

@@ -1,11 +1,11 @@
 //! A request's slot among the running requests, and the caller for which it counts.
 
 use super::permits::{NetworkSemaphore, Permit, Permits, RETRY_AFTER};
-use crate::limits::network::Network;
 use crate::problem::{Kind, Problem};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use unslide_model::TenantId;
+use unslide_runtime::clients::Network;
 use unslide_runtime::fairness::{Exhausted, FairPermit};
 
 /// The caller of a request.

@@ -239,6 +239,9 @@ impl From<unslide_store::StoreError> for Problem {
             // Responds as for any key of a deleted tenant: this key was checked shortly before the deletion.
             return Problem::from_kind(Kind::Unauthorized);
         }
+        if matches!(error, unslide_store::StoreError::TenantMoving) {
+            return Problem::unavailable(error, 1);
+        }
         if matches!(error, unslide_store::StoreError::TooManyKeys { .. }) {
             return Problem::new(Kind::LimitReached, error.to_string());
         }

@@ -6,6 +6,7 @@
 //! Some operations exist twice: for one tenant's data, and for operators, with the data of the system or of
 //! all tenants. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
 
+use crate::http::question::CallerQuestion;
 use crate::http::server::{ClientAddress, ClientConnection};
 use crate::limits::capacity::Capacity;
 use crate::limits::slot::{Caller, RequestSlot};
@@ -200,13 +201,17 @@ pub fn admit_request<P: Permission>(
     Ok(Access { principal, reach, scope: PhantomData })
 }
 
-/// Records the request's tenant on its connection and in its slot among the running requests.
+/// Records the request's tenant on its connection and in its slot among the running requests. Every route of a tenant calls this
+/// before it changes anything, and before it reads more than it needs to know the caller.
 ///
 /// # Errors
-/// Too many of the tenant's requests run.
+/// Too many of the tenant's requests run, or the request only asks for its tenant: see [`CallerQuestion`].
 pub fn assign_caller(extensions: &Extensions, capacity: &Capacity, caller: Caller) -> Result<(), Problem> {
     if let Some(client) = extensions.get::<ClientConnection>() {
         client.mark_authenticated();
+    }
+    if let Some(question) = extensions.get::<CallerQuestion>() {
+        return Err(question.take_answer(&caller));
     }
     let slot = extensions.get::<RequestSlot>();
     slot.ok_or_else(|| Problem::internal("a request has no slot"))?

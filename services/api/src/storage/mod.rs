@@ -1,5 +1,6 @@
 //! Access of operations to stored data. A transaction holds a permit of its tenant for a connection.
 
+pub mod claims;
 pub mod transactions;
 
 use crate::limits::capacity::Capacity;

@@ -5,12 +5,12 @@
 //! for a request, then those without a key; of each kind, the one in this state for longest. A request with a
 //! valid key is never cut off.
 
-use crate::limits::network::Network;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use unslide_runtime::clients::Network;
 
 /// All open connections. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -1,15 +1,13 @@
 //! Accepts connections, and drains them at shutdown.
 
-mod client_address;
 mod client_stream;
 mod connections;
 mod unreadable_request;
 
-pub use client_address::{TrustedProxies, network_of_everything};
 pub use connections::ClientConnection;
 
 use crate::http::kept_body::KeptBody;
-use crate::limits::network::Network;
+use crate::http::question::CallerQuestion;
 use crate::limits::pace::ClientPace;
 use crate::metrics::ConnectionMetrics;
 use axum::Router;
@@ -27,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
+use unslide_runtime::clients::{Network, TrustedProxies};
 
 /// Unsent bytes that the kernel may buffer for a client, so that a client that stops reading is noticed
 /// within seconds.
@@ -149,6 +148,12 @@ async fn serve_connection(
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let forwarded = proxies.as_ref().and_then(|proxies| proxies.forwarded_for(request.headers()));
         request.extensions_mut().insert(Peer(peer));
+        // Others could learn from the answer which keys are valid, and leave no trace.
+        if proxies.is_some()
+            && let Some(question) = CallerQuestion::from_headers(request.headers())
+        {
+            request.extensions_mut().insert(question);
+        }
         request.extensions_mut().insert(ClientAddress(forwarded.unwrap_or(peer)));
         // A proxy's own address is that of no client.
         if let Some(address) = forwarded.or_else(|| proxies.is_none().then_some(peer)) {

@@ -4,6 +4,7 @@ use super::change::LimitsChange;
 use super::{ChangedTenant, wait_announced};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
+use crate::storage::claims::TenantClaims;
 use http::StatusCode;
 use unslide_model::TenantId;
 use unslide_store::{audit, tenants};
@@ -36,6 +37,7 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict
     security(("key" = ["operator"])))]
 pub async fn create_tenant(
     State(broker): State<Arc<Broker>>,
+    State(claims): State<Arc<TenantClaims>>,
     access: Access<Operator>,
     Json(new): Json<NewTenant>,
 ) -> Result<(StatusCode, axum::Json<ChangedTenant>), Problem> {
@@ -43,6 +45,7 @@ pub async fn create_tenant(
     if !is_text(&name, 200) {
         return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
+    claims.claim_name(&new.id).await?;
     let taken = || Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id));
     if broker.settings.tenant_topics {
         let mut tx = broker.storage.store.tenant(&new.id).await?;
