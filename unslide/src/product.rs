@@ -13,6 +13,7 @@ use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;
 use unslide_store::accounts::create_key_of_kind;
+use unslide_store::cells::CellSettings;
 use unslide_store::keys::{KeyPlace, NewKey};
 
 impl Product for Configuration {
@@ -28,9 +29,19 @@ impl Product for Configuration {
         self.process.build_host()
     }
 
+    fn create_cell_host(&self, host: &Host) -> Result<Host, BoxError> {
+        let host = Host::new(host.clock.clone(), host.shutdown.clone(), host.cpu.clone())?;
+        Ok(host.with_traces(self.process.traces.settings.clone()))
+    }
+
     fn service_configs(&mut self) -> ServiceConfigs<'_> {
         let Configuration { api, builder, indexer, symbolizer, .. } = self;
         ServiceConfigs { api, builder, indexer, symbolizer }
+    }
+
+    fn set_cells(&mut self, cells: CellSettings) {
+        self.api.cells = cells.clone();
+        self.door.cells = cells;
     }
 
     fn validate_settings(&self) -> Vec<ConfigProblem> {
@@ -73,5 +84,14 @@ impl Product for Configuration {
             async move { Ok(Box::pin(unslide_api::run_on(listener, api, features, api_host)).await?) };
         services.push(("api", Box::pin(run_api)));
         Ok(services)
+    }
+
+    fn prepare_door(&self, host: &Host, listener: TcpListener) -> Result<Supervised, BoxError> {
+        let (mut config, host) = (self.door.clone(), host.for_service(Service::Door.name())?);
+        // The embedded server has one login.
+        config.postgres.any_login = true;
+        config.door.stop_delay_seconds = 0;
+        let run_door = async move { Ok(Box::pin(unslide_door::run_on(listener, config, host)).await?) };
+        Ok((Service::Door.name(), Box::pin(run_door)))
     }
 }

@@ -41,6 +41,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(Exit::Usage);
     }
     say!("the configuration is fine");
+    if configuration.api.cells.is_on() {
+        say!("this is the cell {}", configuration.api.cells.name);
+    }
     if arguments.service.is_none_or(is_service) {
         match &configuration.process.traces.settings {
             Some(collector) => say!("traces are exported to {collector}"),
@@ -89,6 +92,7 @@ impl Configuration {
         let of_features = settings.flat_map(|settings| settings.warnings.clone());
         let of_api = of_features.chain(self.api.api.find_insecure());
         let of_api = of_api.filter(|_| login.is_none_or(|login| login == KafkaLogin::Api));
-        problems.flatten().chain(of_api).collect()
+        let of_door = self.door.door.find_insecure().filter(|_| login.is_none());
+        problems.flatten().chain(of_api).chain(of_door).collect()
     }
 }

@@ -11,7 +11,9 @@ use unslide_runtime::config::{ConfigReader, Problems, Sources};
 use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_signatures::SigningKey;
 use unslide_store::StoreHook;
+use unslide_store::cells::CellSettings;
 
+pub mod cell_pair;
 pub mod check;
 mod reference;
 pub mod section;
@@ -28,6 +30,7 @@ pub struct Configuration {
     pub builder: unslide_builder::Config,
     pub indexer: unslide_indexer::Config,
     pub symbolizer: unslide_symbolizer::Config,
+    pub door: unslide_door::Config,
     pub features: Vec<ConfiguredFeature>,
 }
 
@@ -39,6 +42,7 @@ impl Configuration {
             builder: reader.read_whole(),
             indexer: reader.read_whole(),
             symbolizer: reader.read_whole(),
+            door: reader.read_whole(),
             features: features::read_features(reader),
         };
         configuration.process.traces = TraceVariables::from_environment();
@@ -70,6 +74,12 @@ impl Configuration {
         }
         if of(Service::Symbolizer) {
             problems.extend(self.symbolizer.validate());
+        }
+        match service {
+            Some(Service::Door) => problems.extend(self.door.validate()),
+            // An installation without a door has no directory, and the api has said what is wrong with the one that is there.
+            None => problems.extend(self.door.door.validate()),
+            Some(_) => {}
         }
         // This needs one configuration for all services: a service need not know the others' sections.
         if service.is_none() {
@@ -111,6 +121,7 @@ impl Default for Configuration {
             builder: unslide_builder::Config::default(),
             indexer: unslide_indexer::Config::default(),
             symbolizer: unslide_symbolizer::Config::default(),
+            door: unslide_door::Config::default(),
             features: features::read_features(&mut Sources::new(None, []).read()),
         }
     }
@@ -158,6 +169,7 @@ pub struct Administration {
     pub postgres: unslide_store::Settings,
     pub kafka: unslide_stream::Settings,
     pub history: HistorySettings,
+    pub cells: CellSettings,
     /// Limits of tenants that have none of their own.
     pub tenants: TenantDefaults,
     /// The hooks of features, as they are configured.
@@ -175,8 +187,9 @@ impl Configuration {
     fn administration_problems(&self, kafka: bool) -> Vec<ConfigProblem> {
         let postgres = ConfigProblem::in_section("postgres", self.api.postgres.problems());
         let history = ConfigProblem::in_section("history", self.api.history.problems());
+        let cells = ConfigProblem::in_section("cells", self.api.cells.problems());
         let kafka = if kafka { self.kafka_problems() } else { Vec::new() };
-        postgres.chain(history).chain(kafka).collect()
+        postgres.chain(history).chain(cells).chain(kafka).collect()
     }
 
     fn kafka_problems(&self) -> Vec<ConfigProblem> {
@@ -194,6 +207,7 @@ pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Admin
         postgres: api.postgres,
         kafka: api.kafka,
         history: api.history,
+        cells: api.cells,
         tenants: api.tenants,
         hooks: collect_hooks(&features),
     })
@@ -211,9 +225,21 @@ pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> 
     read_checked(configured, problems, |Configuration { api, features, .. }| {
         let hooks = collect_hooks(&features);
         let (postgres, kafka, history, tenants) = (api.postgres, api.kafka, api.history, api.tenants);
-        let administration = Administration { postgres, kafka, history, tenants, hooks };
+        let administration = Administration { postgres, kafka, history, cells: api.cells, tenants, hooks };
         FsckConfiguration { administration, objects: api.objects }
     })
+}
+
+/// Loads the sections `cells` and `postgres`, for a command on all cells.
+///
+/// # Errors
+/// Returns everything that is wrong with them.
+pub fn load_cells(configured: &Configured) -> Result<unslide_door::Config, Problems> {
+    read_checked(
+        configured,
+        |configuration| configuration.door.validate(),
+        |configuration| configuration.door,
+    )
 }
 
 /// Loads the section `kafka`, for a command that needs nothing else.

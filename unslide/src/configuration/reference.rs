@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// The purpose of each section, in the order of the page.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 15] = [
     ("kafka", "Kafka. Every service reads it."),
     ("postgres", "PostgreSQL. Symbolizers do not read it."),
     ("objects", "Object storage. Every service reads it."),
@@ -16,6 +16,11 @@ const SECTIONS: [(&str, &str); 13] = [
     ("builder", "The workers that build symcaches."),
     ("indexer", "The workers that store enriched reports."),
     ("stored_events", "Events about stored reports. The api, builders and indexers read it."),
+    (
+        "cells",
+        "An installation that is one cell of several. The api, doors and commands of operators read it.",
+    ),
+    ("door", "The door, which passes requests on to the cells of their tenants."),
     ("symcaches", "The local cache of symcaches, of `api` and `symbolizer`."),
     ("admin", "The port for health checks and metrics."),
     ("log", "Logs of every process."),

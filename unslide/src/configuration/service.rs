@@ -6,9 +6,12 @@ pub enum Service {
     Builder,
     Indexer,
     Symbolizer,
+    /// The one for several cells. It belongs to none of them.
+    Door,
 }
 
 impl Service {
+    /// The services of one cell.
     #[cfg(feature = "dev")]
     pub const ALL: [Service; 4] = [Service::Builder, Service::Symbolizer, Service::Indexer, Service::Api];
 
@@ -18,6 +21,7 @@ impl Service {
             Service::Builder => "builder",
             Service::Indexer => "indexer",
             Service::Symbolizer => "symbolizer",
+            Service::Door => "door",
         }
     }
 }

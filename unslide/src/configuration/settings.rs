@@ -55,6 +55,7 @@ impl Configuration {
             ConfigPart::from_config(&self.builder),
             ConfigPart::from_config(&self.indexer),
             ConfigPart::from_config(&self.symbolizer),
+            ConfigPart::from_config(&self.door),
         ];
         let of_features = self.features.iter().filter_map(|feature| feature.settings.as_ref());
         parts.extend(of_features.map(|settings| settings.part.clone()));
@@ -68,15 +69,17 @@ fn join_key(prefix: &str, key: &str) -> String {
 
 /// Options that are passed on to librdkafka without changes: a table that is one setting.
 const PASSED_ON: &str = "kafka.client";
+/// The settings files of cells by name: another such table.
+const CELL_FILES: &str = "cells.files";
 
 fn collect_values(value: Value, prefix: &str, values: &mut BTreeMap<String, Value>) {
     match value {
-        Value::Object(fields) if prefix != PASSED_ON => {
+        Value::Object(fields) if prefix != PASSED_ON && prefix != CELL_FILES => {
             fields
                 .into_iter()
                 .for_each(|(key, value)| collect_values(value, &join_key(prefix, &key), values));
         }
-        Value::Object(mut options) => {
+        Value::Object(mut options) if prefix == PASSED_ON => {
             let secret = |name: &str| ["password", "secret", "key"].iter().any(|word| name.contains(word));
             options.iter_mut().filter(|(name, _)| secret(name)).for_each(|(_, value)| *value = "***".into());
             values.insert(prefix.to_owned(), Value::Object(options));

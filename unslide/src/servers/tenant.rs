@@ -2,15 +2,18 @@
 
 use crate::configuration::{Administration, Configured, load_administration};
 use crate::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 use unslide_cli::listing::item_text;
 use unslide_cli::{confirm_action, quantity};
-use unslide_model::TenantId;
+use unslide_model::{SystemClock, TenantId};
 use unslide_store::accounts::create_tenant;
+use unslide_store::cells::claim_tenant;
 use unslide_store::figures::FigureOrder;
 use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
 use unslide_store::{Store, audit, erasure, outbox, usage};
 
+mod moving;
 mod usage_table;
 
 /// Tenants that are listed with one question.
@@ -75,6 +78,8 @@ pub enum Command {
         #[command(flatten)]
         limits: LimitArguments,
     },
+    /// Move a tenant to another cell with everything that it has; run it again after an interruption
+    Move(moving::Arguments),
     /// Delete a tenant and all its data. This cannot be undone; on a terminal it asks first
     Delete {
         #[command(flatten)]
@@ -149,6 +154,7 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { one, name, limits } => {
             with_database(&one.configured, async |store, administration| {
+                claim_name(&administration, &one.tenant).await?;
                 let kafka = administration.kafka;
                 if kafka.tenant_topics && find_tenant(&store, &one.tenant).await?.is_none() {
                     // Before the tenant is there: one that is there can be sent to.
@@ -183,6 +189,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Limits { one, limits } => {
             change_tenant(&one, |tenant| tenant.limits = limits.with_defaults(&tenant.limits))
         }
+        Command::Move(arguments) => moving::run(&arguments),
         Command::Delete { configured, tenant, dry_run, yes, wait, at_most } => {
             with_database(&configured, async |store, _| {
                 if find_tenant(&store, &tenant).await?.is_none() {
@@ -226,6 +233,23 @@ async fn wait_announced(store: &Store, one: &One, announcement: i64) -> Outcome 
         one.wait
     );
     Ok(Exit::Failed)
+}
+
+/// Claims the slug of a new tenant in the directory, if this is one cell of several.
+async fn claim_name(administration: &Administration, slug: &TenantId) -> Result<(), BoxError> {
+    let cells = &administration.cells;
+    if !cells.is_on() {
+        return Ok(());
+    }
+    let settings = boot::directory_settings(cells, &administration.postgres);
+    let failed = |error| boot::directory_failed(&settings, error);
+    let directory = Store::connect(&settings, Arc::new(SystemClock)).await.map_err(failed)?;
+    let owner = claim_tenant(&directory, slug, &cells.name).await.map_err(failed)?;
+    if owner == cells.name {
+        return Ok(());
+    }
+    Err(format!("the slug {slug} is taken: the cell {owner} has a tenant of that name; choose another")
+        .into())
 }
 
 /// Returns the error for a slug that is taken.

@@ -48,7 +48,7 @@ fn everything_that_is_wrong_is_said_at_once_and_no_secret_with_it() {
 
 #[test]
 fn a_service_does_not_start_on_a_wrong_configuration() {
-    for service in ["api", "symbolizer", "builder", "indexer"] {
+    for service in ["api", "symbolizer", "builder", "indexer", "door"] {
         let output = unslide(&[service], &[("UNSLIDE_NONSENSE__KEY", "1")]);
         assert!(!output.status.success());
         let error = String::from_utf8(output.stderr).unwrap();

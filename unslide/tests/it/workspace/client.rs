@@ -8,7 +8,7 @@ use std::process::Command;
 const MAX_THIRD_PARTY_PACKAGES: usize = 200;
 
 /// Packages of servers. A name that ends with `-` is the beginning of several.
-const SERVER_PACKAGES: [&str; 31] = [
+const SERVER_PACKAGES: [&str; 32] = [
     "rdkafka",
     "rdkafka-sys",
     "sqlx",
@@ -31,6 +31,7 @@ const SERVER_PACKAGES: [&str; 31] = [
     "unslide-builder",
     "unslide-console",
     "unslide-dev",
+    "unslide-door",
     "unslide-embedded",
     "unslide-feature",
     "unslide-indexer",

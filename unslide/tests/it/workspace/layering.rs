@@ -23,7 +23,11 @@ fn layer(folder: &str) -> Option<u8> {
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" => 2,
         // The servers of tests, for packages of every layer.
         "tools/embedded" => 2,
-        "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
+        "services/api"
+        | "services/builder"
+        | "services/door"
+        | "services/indexer"
+        | "services/symbolizer" => 3,
         // What a feature is. Only features and the binary use it.
         "services/feature" => 4,
         // The frame and the parts of pages. Only features use it.
@@ -33,6 +37,8 @@ fn layer(folder: &str) -> Option<u8> {
         feature if feature.starts_with("features/") => 5,
         // It is in the layer of features, so it cannot name one.
         "tools/dev" => 5,
+        // It moves what the store and the buckets have.
+        "crates/tenant-move" => 3,
         // A command's part that tests of services use, too.
         "unslide/audit" => 3,
         // The commands without a part of a server, and the program that has these alone.

@@ -1,0 +1,47 @@
+//! Where the tenant is, as both cells have it.
+
+use crate::transactions::{Reads, TimeLimits, begin_owner};
+use crate::{CellServers, Move, TenantMoveError};
+use unslide_model::TenantId;
+use unslide_store::place::{TenantLocation, TenantPlace, read_location};
+
+/// The place of the tenant in both cells.
+pub(crate) struct Places {
+    pub from: Option<TenantLocation>,
+    pub to: Option<TenantLocation>,
+}
+
+impl Places {
+    pub(crate) async fn read(job: &Move<'_>) -> Result<Places, TenantMoveError> {
+        Ok(Places {
+            from: read_place(job.from, &job.tenant).await?,
+            to: read_place(job.to, &job.tenant).await?,
+        })
+    }
+
+    /// Returns true if the old cell has handed the tenant over to the new one.
+    pub(crate) fn is_handed_over(&self, job: &Move<'_>) -> bool {
+        let moved_to = self.from.as_ref().and_then(|location| location.moved_to.as_deref());
+        moved_to == Some(&job.to.topic_prefix)
+    }
+
+    /// Returns true if the new cell is still copying.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.to.as_ref().is_some_and(|location| location.place == TenantPlace::Arriving)
+    }
+
+    /// Returns true if the new cell serves the tenant.
+    pub(crate) fn is_arrived(&self) -> bool {
+        self.to.as_ref().is_some_and(|location| location.place == TenantPlace::Here)
+    }
+}
+
+async fn read_place(
+    cell: &CellServers,
+    tenant: &TenantId,
+) -> Result<Option<TenantLocation>, TenantMoveError> {
+    let mut tx = begin_owner(cell, tenant, Reads::Latest, TimeLimits::NONE).await?;
+    let location = read_location(&mut tx).await?;
+    tx.rollback().await?;
+    Ok(location)
+}

@@ -1,0 +1,9 @@
+//! Moves between two databases and two buckets.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod interrupting;
+mod moving;
+mod owners;
+mod refusing;
+mod world;
