@@ -30,6 +30,9 @@ SECRETS = {
 # A login to Kafka for each, so that its ACLs can be as narrow as SECURITY.md says.
 for service, secrets in SECRETS.items():
     secrets.add(f"unslide-kafka-{service}")
+# Beside those, in a cell of several.
+CELL_SECRETS = {"api": {"unslide-directory"}}
+DOOR_SECRETS = {"unslide-directory"}
 # The npm packages with the models of operators' types.
 OPERATORS = {"keda.sh": "keda", "monitoring.coreos.com": "prometheus-operator", "gateway.networking.k8s.io": "gateway-api"}
 problems = []
@@ -51,27 +54,33 @@ def text_of(folder):
 def check_kustomization(folder):
     spec = documents(folder / "kustomization.yaml")[0]
     named = list(spec.get("resources", [])) + spec.get("components", []) + [p["path"] for p in spec.get("patches", []) if "path" in p]
-    named += [f for g in spec.get("configMapGenerator", []) for f in g["files"]]
+    named += [f for g in spec.get("configMapGenerator", []) for f in g.get("files", [])]
     for name in named:
         expect((folder / name).exists(), f"{folder.relative_to(TOP)}: {name} does not exist")
     unnamed = {p.name for p in folder.glob("*.yaml")} - {"kustomization.yaml"} - set(named)
     expect(not unnamed, f"{folder.relative_to(TOP)}: not in kustomization.yaml: {sorted(unnamed)}")
 
 
-def check_container(name, pod, container):
+def check_container(name, pod, container, is_cell=False):
     """What holds for the migration as for the services."""
-    sources = [e["secretRef"]["name"] for e in container.get("envFrom", [])]
+    sources = [e["secretRef"]["name"] for e in container.get("envFrom", []) if "secretRef" in e]
     own_login = f"unslide-kafka-{container['name']}"
     expect(own_login in sources[sources.index("unslide-kafka") :], f"{name}: what all share wins over its own login")
     given = set(sources)
     given |= {e["valueFrom"]["secretKeyRef"]["name"] for e in container.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
-    expect(given == SECRETS[container["name"]], f"{name}: is given the secrets {sorted(given)}")
+    wanted = SECRETS[container["name"]] | (CELL_SECRETS.get(container["name"], set()) if is_cell else set())
+    expect(given == wanted, f"{name}: is given the secrets {sorted(given)}")
+    check_rights(name, pod, container)
     # By the environment, which a command that is run in the pod has as well.
     config = [pathlib.Path(e["value"]) for e in container.get("env", []) if e["name"] == "UNSLIDE_CONFIG"]
     mounts = [pathlib.Path(m["mountPath"]) for m in container["volumeMounts"] if m["name"] == "config"]
     there = [path.parent for path in config] == mounts and all((KUBERNETES / "shared" / path.name).exists() for path in config)
     expect(config and there, f"{name}: UNSLIDE_CONFIG does not name the file of the ConfigMap")
     expect("--config" not in container["args"], f"{name}: commands that are run in the pod do not see --config")
+
+
+def check_rights(name, pod, container):
+    """No process has more rights than it needs."""
     expect(pod["securityContext"].get("runAsNonRoot"), f"{name}: may run as root")
     expect(pod.get("automountServiceAccountToken") is False, f"{name}: has a token of the cluster's api")
     own = container["securityContext"]
@@ -193,8 +202,8 @@ def check_scale_down(behavior):
     expect(down["stabilizationWindowSeconds"] >= 300, "pods go at the first lull")
 
 
-def check_workloads(found, config):
-    """What holds in the base and in each overlay."""
+def check_workloads(found, config, is_cell=False):
+    """What holds in the base, in each overlay and in each cell."""
     workloads = {d["metadata"]["name"]: d for d in found if d["kind"] in ("Deployment", "StatefulSet")}
     services = [d["spec"] for d in found if d["kind"] == "Service"]
     served = [s["selector"]["app.kubernetes.io/name"] for s in services if s.get("clusterIP") != "None"]
@@ -205,10 +214,10 @@ def check_workloads(found, config):
         expect(spread == {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}, f"{name}: spreads over {sorted(spread)}")
         for container in pod["containers"]:
             own = configured(config, container)
-            check_container(name, pod, container)
+            check_container(name, pod, container, is_cell)
             check_volumes(name, pod, container, own)
             check_stop(name, pod, container, own, name in served)
-            if name in served and any(d["kind"] in ("Ingress", "HTTPRoute") for d in found):
+            if name in served and (is_cell or any(d["kind"] in ("Ingress", "HTTPRoute") for d in found)):
                 check_proxies(name, own)
     logins = {d["metadata"]["name"]: d["spec"] for d in found if d["kind"] == "TriggerAuthentication"}
     for name, spec in logins.items():
@@ -247,7 +256,7 @@ def check_workloads(found, config):
 def check_secrets():
     """The example has the Secrets that the manifests name, and nothing that anybody else has."""
     example = {d["metadata"]["name"] for d in documents(KUBERNETES / "secrets.example.yaml")}
-    wanted = set().union(*SECRETS.values()) - {"unslide-api"}
+    wanted = set().union(DOOR_SECRETS, *SECRETS.values()) - {"unslide-api"}
     expect(example == wanted, f"secrets.example.yaml: has {sorted(example)}, wanted are {sorted(wanted)}")
 
 
@@ -273,6 +282,10 @@ def check_overlays():
     for folder in sorted((KUBERNETES / "overlays").iterdir()):
         before = len(problems)
         found = rendered(folder)
+        if any(d["metadata"]["name"] == "unslide-door" for d in found):
+            check_cells(found, rendered(folder / "migrate"))
+            problems[before:] = [f"overlays/{folder.name}: {problem}" for problem in problems[before:]]
+            continue
         (config,) = [d["data"]["unslide.toml"] for d in found if d["kind"] == "ConfigMap"]
         check_workloads(found, tomllib.loads(config))
         migration = {(d["kind"], d["metadata"]["name"]): d for d in rendered(folder / "migrate")}
@@ -280,6 +293,85 @@ def check_overlays():
             same = migration.get((document["kind"], document["metadata"]["name"]), document)
             expect(same == document, f"the migration and the services undo each other's {document['kind']}")
         problems[before:] = [f"overlays/{folder.name}: {problem}" for problem in problems[before:]]
+
+
+def check_cells(found, migration):
+    """Each cell is a whole installation under a name of its own. Nothing reaches the PostgreSQL of another, and only the door its api."""
+    spaces = {}
+    for document in [*found, *migration]:
+        spaces.setdefault(document["metadata"]["namespace"], []).append(document)
+    (door,) = [d["metadata"]["namespace"] for d in found if d["kind"] == "Deployment" and d["metadata"]["name"] == "unslide-door"]
+    check_door(spaces[door])
+    cells = {name: documents for name, documents in spaces.items() if name != door}
+    expect(len(cells) > 1, "one cell needs no door")
+    own = {name: check_cell(name, documents, door) for name, documents in cells.items()}
+    for setting in zip(*own.values()):
+        expect(len(set(setting)) == len(setting), f"two cells have the same: {setting}")
+    (policy,) = [d["spec"] for d in spaces[door] if d["kind"] == "NetworkPolicy" and d["metadata"]["name"] == "unslide-door"]
+    targets = [to for rule in policy["egress"] for to in rule.get("to", []) if "namespaceSelector" in to]
+    reached = [v for to in targets for e in to["namespaceSelector"].get("matchExpressions", []) for v in e["values"]]
+    expect(sorted(reached) == sorted(cells), f"the door reaches {reached}")
+    apis = all(to["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "unslide-api"} for to in targets)
+    expect(apis, "the door reaches more of a cell than its api")
+    rules = [d["metadata"]["namespace"] for d in found if d["kind"] == "PrometheusRule"]
+    expect(rules == [door], f"the alert rules are in {rules}: each alert would be sent as often")
+
+
+def check_cell(name, documents, door):
+    """Returns what no other cell may have."""
+    before = len(problems)
+    job = [d for d in documents if d["kind"] == "Job"]
+    config_maps = {json.dumps(d["data"], sort_keys=True): d["data"] for d in documents if d["kind"] == "ConfigMap"}
+    (config,) = [data["unslide.toml"] for data in config_maps.values() if "unslide.toml" in data]
+    (own,) = [data for data in config_maps.values() if "UNSLIDE_KAFKA__TOPIC_PREFIX" in data]
+    (named,) = {d["metadata"]["name"] for d in documents if d["kind"] == "ConfigMap" and d["data"] == own}
+    check_workloads([d for d in documents if d["kind"] != "Job"], tomllib.loads(config), is_cell=True)
+    for workload in [*job, *(d for d in documents if d["kind"] in ("Deployment", "StatefulSet"))]:
+        container = workload["spec"]["template"]["spec"]["containers"][0]
+        given = [e["configMapRef"]["name"] for e in container["envFrom"] if "configMapRef" in e]
+        expect(given == [named], f"{workload['metadata']['name']}: is not told the topics of its cell")
+    # Settings with a cell's name and no directory are refused, and only the api has the directory's login.
+    containers = [c for d in documents if d["kind"] in ("Deployment", "StatefulSet", "Job") for c in d["spec"]["template"]["spec"]["containers"]]
+    names = {c["name"]: e["value"] for c in containers for e in c.get("env", []) if e["name"] == "UNSLIDE_CELLS__NAME"}
+    expect(set(names) == {"api"}, f"the cell's name is told to {sorted(names)}")
+    policies = {d["metadata"]["name"]: d["spec"] for d in documents if d["kind"] == "NetworkPolicy"}
+    (rule,) = policies["unslide-api"]["ingress"]
+    (origin,) = rule.get("from", [{}])
+    allowed = origin.get("namespaceSelector", {}).get("matchLabels", {}).get("kubernetes.io/metadata.name") == door
+    allowed = allowed and origin["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "unslide-door"}
+    expect(allowed, "others than the door reach the api")
+    (rule,) = policies["unslide-database"]["egress"]
+    networks = tuple(to["ipBlock"]["cidr"] for to in rule.get("to", []))
+    expect(networks, "every PostgreSQL can be reached")
+    prefix = own["UNSLIDE_KAFKA__TOPIC_PREFIX"]
+    for trigger in [t["metadata"] for d in documents if d["kind"] == "ScaledObject" for t in d["spec"]["triggers"]]:
+        scaled = trigger["topic"] == f"{prefix}crash.reports" and trigger["consumerGroup"] == f"{prefix}unslide.live"
+        expect(scaled, f"KEDA counts the lag of {trigger['topic']}")
+    endpoints = [e for d in documents if d["kind"] == "PodMonitor" for e in d["spec"]["podMetricsEndpoints"]]
+    labels = [r.get("replacement") for e in endpoints for r in e.get("relabelings", []) if r.get("targetLabel") == "cell"]
+    expect(labels == [names.get("api")], f"metrics have the cell {labels}")
+    problems[before:] = [f"{name}: {problem}" for problem in problems[before:]]
+    return names.get("api"), prefix, own["UNSLIDE_OBJECTS__BUCKET"], networks
+
+
+def check_door(documents):
+    """The door has the directory's login and no other, and what comes from outside goes to it."""
+    (workload,) = [d for d in documents if d["kind"] == "Deployment"]
+    pod = workload["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    given = {e["secretRef"]["name"] for e in container["envFrom"]}
+    expect(given == DOOR_SECRETS, f"the door is given {sorted(given)}")
+    check_rights("unslide-door", pod, container)
+    check_routes([d for d in documents if d["kind"] != "Job"])
+    expect(any(d["kind"] in ("Ingress", "HTTPRoute") for d in documents), "no route goes to the door")
+    expect("memory" in container["resources"]["limits"], "the door has no memory limit")
+    expect(container["livenessProbe"]["httpGet"]["path"] == "/livez", "the door's liveness must not ask dependencies")
+    (policy,) = [d["spec"] for d in documents if d["kind"] == "NetworkPolicy" and d["metadata"]["name"] == "unslide-door"]
+    ports = {p["port"] for rule in policy["egress"] for p in rule["ports"]}
+    expect(ports == {53, 8080, 5432}, f"the door reaches the ports {sorted(ports)}")
+    for document in documents:
+        if "MODELS" in os.environ and document["apiVersion"].split("/")[0] in OPERATORS:
+            check_type(document)
 
 
 def rendered(folder):
@@ -315,7 +407,7 @@ def check_manifests():
     expect(set(jobs) == {"unslide-migrate", "unslide-audit"}, f"jobs are {sorted(jobs)}")
     for name, pod in jobs.items():
         check_container(name, pod, pod["containers"][0])
-    images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate", "audit")}
+    images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate", "audit", "door")}
     expect(len(images) == 1, f"the migration and the services have different images: {sorted(images)}")
     check_workloads(found, config)
     for scale in documents(KUBERNETES / "components/keda/scaledobject.yaml"):
@@ -425,7 +517,7 @@ def run_config_check(binary, what, environment, arguments):
 
 def check_metrics():
     """What services register, the table of monitoring.md, and what a dashboard or an alert uses, are the same metrics."""
-    named = r"unslide_(?:api|build_info|builder|cpu|memory|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
+    named = r"unslide_(?:api|build_info|builder|cpu|door|memory|indexer|objects_requests|postgres|probe|producer|ready|symbolizer|symcaches|tenant_(?:deferred|reports|symbol)|trace)[a-z_]*"
     registrations = rf'"({named})",\s*(?:help: )?"|const [A-Z_]*METRIC: &str = "({named})";'
     sources = text_of("services") + text_of("crates") + text_of("features")
     registered = {name or constant for name, constant in re.findall(registrations, sources)}

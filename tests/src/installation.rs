@@ -153,6 +153,11 @@ impl Installation {
         }
     }
 
+    /// Adds settings for commands, and for processes that start from now on.
+    pub fn add_settings(&mut self, settings: &[(&str, &str)]) {
+        self.environment.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    }
+
     /// An installation with one process of each service, ready, and a tenant with a key.
     ///
     /// # Panics

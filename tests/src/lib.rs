@@ -5,6 +5,7 @@ pub mod acls;
 pub mod app;
 pub mod binary;
 pub mod browser;
+pub mod cells;
 pub mod client;
 pub mod clock;
 pub mod deadly;

@@ -113,6 +113,9 @@ fn main() {
         if wanted("outages") {
             online::outages::print(&input, full).await;
         }
+        if wanted("cells") {
+            online::cells::print(full).await;
+        }
         if wanted("store") {
             online::store::print(&input, full).await;
         }

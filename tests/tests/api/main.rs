@@ -15,6 +15,7 @@ mod mcp;
 mod navigation;
 mod openapi;
 mod outline;
+mod questions;
 mod reports;
 mod round_trips;
 mod search;

@@ -17,7 +17,7 @@ const SENDER: &str = "planted-sender-4712";
 const CUSTOMER: &str = "planted-customer-4713";
 
 /// A report that has a text as the id of its user, as a key of the app and as the name of its process.
-fn planted_report(app: &App, number: u32, text: &str) -> Vec<u8> {
+pub fn planted_report(app: &App, number: u32, text: &str) -> Vec<u8> {
     let mut report: Value = serde_json::from_slice(&app.build_report(number).bytes()).expect("JSON");
     report["user"] = json!({"id": text, "note": text});
     report["system"]["process_name"] = text.into();

@@ -1,6 +1,8 @@
 //! The service as its users meet it: the built binary, real Kafka, real PostgreSQL, an S3 endpoint.
 
 mod administration;
+mod cell_commands;
+mod cells;
 mod commands;
 mod console;
 mod developer;

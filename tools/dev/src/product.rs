@@ -6,6 +6,7 @@ use unslide_cli::{AddLine, BoxError};
 use unslide_model::TenantId;
 use unslide_runtime::{ConfigProblem, Host, Supervised, telemetry};
 use unslide_store::Store;
+use unslide_store::cells::CellSettings;
 
 /// The services with their features and settings.
 pub trait Product: Sized {
@@ -23,7 +24,16 @@ pub trait Product: Sized {
     /// Returns an error if a thread, a signal handler or a metric is refused.
     fn create_host(&self) -> Result<Host, BoxError>;
 
+    /// Creates the host of a cell, beside that of the process: with metrics and probes of its own, and the same shutdown.
+    ///
+    /// # Errors
+    /// Returns an error if a metric is refused.
+    fn create_cell_host(&self, host: &Host) -> Result<Host, BoxError>;
+
     fn service_configs(&mut self) -> ServiceConfigs<'_>;
+
+    /// Sets which cell this is, and where the directory of cells is.
+    fn set_cells(&mut self, cells: CellSettings);
 
     /// Returns the problems of all settings.
     fn validate_settings(&self) -> Vec<ConfigProblem>;
@@ -47,6 +57,12 @@ pub trait Product: Sized {
     /// # Errors
     /// Returns an error if the metrics of a service cannot have a registry.
     fn prepare_services(&self, host: &Host, listener: TcpListener) -> Result<Vec<Supervised>, BoxError>;
+
+    /// Prepares the run of a door to the cells of the directory, which serves on the listener.
+    ///
+    /// # Errors
+    /// Returns an error if its metrics cannot have a registry.
+    fn prepare_door(&self, host: &Host, listener: TcpListener) -> Result<Supervised, BoxError>;
 }
 
 /// The settings of the services.

@@ -1,5 +1,6 @@
 //! Reports, requests and queries through real servers.
 
+pub mod cells;
 mod database;
 pub mod fairness;
 pub mod flow;

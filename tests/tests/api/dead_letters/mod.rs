@@ -82,7 +82,7 @@ pub fn noted(world: &World, id: DeadLetterId, of: Option<&str>, reason: &str) ->
 
 pub async fn note(world: &World, noted: DeadLetter) -> String {
     let mut tx = world.store.batch().await.unwrap();
-    assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
+    assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap().new, 1);
     tx.commit().await.unwrap();
     noted.id.to_string()
 }

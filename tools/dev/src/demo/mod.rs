@@ -83,7 +83,12 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     outcome
 }
 
-async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep: bool) -> Outcome {
+async fn finish(
+    running: Running<Installation>,
+    host: &Host,
+    told: Result<(), BoxError>,
+    keep: bool,
+) -> Outcome {
     if let Err(error) = told {
         // The demo's failure is what counts; that of stopping would only hide it.
         let _ = running.stop().await;

@@ -1,42 +1,37 @@
 //! `unslide dev`: every service in this process, with embedded servers.
 
+mod cells;
+mod installation;
 mod operator;
+mod place;
+mod running;
 mod state;
 mod unused;
 
-use crate::product::{Product, ServiceConfigs};
+use crate::product::Product;
 use clap::Args;
+use place::DevPlace;
+use running::{LONGEST_START, wait_started};
 use serde::Serialize;
-use state::Credentials;
+use std::iter::once;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinHandle;
-use unslide_api::entropy::Entropy;
 use unslide_cli::{BoxError, Configured, Console, Exit, Outcome, block_on, note, reachable_address, say};
 use unslide_embedded::{Options, S3Endpoint, Servers};
-use unslide_model::{Scope, Secret, TenantId, format_causes, shell_word};
+use unslide_model::TenantId;
 use unslide_runtime::{Host, admin, supervise_services, telemetry};
-use unslide_store::accounts::{create_key, create_tenant};
-use unslide_store::{Store, keys, outbox, tenants};
-use unslide_stream::admin::Created;
+use unslide_store::outbox;
+
+pub use installation::Installation;
+pub use running::Running;
 
 /// The bucket of the embedded S3 endpoint.
 const BUCKET: &str = "unslide";
 /// The log filter if none is set. Kafka's clients warn while the broker starts.
 const QUIET: &str = "warn,unslide_stream::client=error";
-/// Database connections at most: few, because each is a process with megabytes. The api and the
-/// builder keep one for listening, the builder one more for the lock of the relay.
-const API_CONNECTIONS: u32 = 4;
-const BUILDER_CONNECTIONS: u32 = 5;
-const INDEXER_CONNECTIONS: u32 = 3;
 /// The apps that the public key of an installation covers, until the tenant makes one for its own.
 const PUBLIC_APPS: &str = "com.example.*";
-/// How long the services may take until they are ready.
-const LONGEST_START: Duration = Duration::from_secs(60);
-/// How often the embedded servers are looked after.
-const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub struct Arguments {
@@ -54,6 +49,9 @@ pub struct Arguments {
     /// Where health and metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     admin_listen: SocketAddr,
+    /// Run as many cells, with a door in front of them [default: one installation without a door]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=cells::MAX_CELLS))]
+    cells: Option<u8>,
     /// Print one line of JSON when everything is ready, and nothing else on standard output
     #[arg(long)]
     json: bool,
@@ -79,38 +77,19 @@ impl Start {
     }
 }
 
-/// The addresses of everything, and the logins to use.
-#[derive(Clone, Debug, Serialize)]
-pub struct Installation {
-    pub api_url: String,
-    /// The URL to which apps send reports, if the product has such URLs. It has a public key in it.
-    pub app_url: Option<String>,
-    pub kafka_bootstrap: String,
-    pub s3_endpoint: String,
-    pub s3_bucket: String,
-    pub s3_access_key: String,
-    pub s3_secret_key: String,
-    pub tenant: String,
-    pub api_key: String,
-    pub admin_url: String,
-    /// The configuration with which commands of operators reach the servers.
-    pub config: String,
-}
-
-pub struct Running {
-    pub facts: Installation,
-    host: Host,
-    services: JoinHandle<Result<(), (&'static str, BoxError)>>,
+/// The servers that `unslide dev` starts.
+pub(crate) struct Embedded {
+    servers: Servers,
     s3: S3Endpoint,
-    servers: Arc<Servers>,
 }
 
 /// Runs everything until a signal stops it.
 pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
     // A shell that uses the output of the last run names that run's file, which this one writes again.
-    let own = operator::is_of(arguments.configured.config.as_deref(), &arguments.data_dir);
-    let config = arguments.configured.config.as_deref().filter(|_| !own);
-    let mut product = P::load_settings(config)?;
+    let mut folders = once(arguments.data_dir.clone()).chain(cells::list_folders(&arguments.data_dir));
+    let own = folders.any(|folder| operator::is_of(arguments.configured.config.as_deref(), &folder));
+    let config = arguments.configured.config.clone().filter(|_| !own);
+    let mut product = P::load_settings(config.as_deref())?;
     quiet(product.log_settings(), arguments.verbose);
     telemetry::init_logging(product.log_settings())?;
     let start = Start {
@@ -120,7 +99,7 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
         admin_listen: arguments.admin_listen,
         tenant: TenantId::new("dev")?,
     };
-    let json = arguments.json;
+    let (json, cells) = (arguments.json, arguments.cells);
     block_on(async move {
         let host = product.create_host()?;
         let begin = tokio::time::Instant::now();
@@ -128,19 +107,34 @@ pub fn run<P: Product>(arguments: &Arguments) -> Outcome {
         for section in unused::sections(product.service_configs().api) {
             note!("[{section}] of the configuration is not used: `unslide dev` starts servers of its own");
         }
+        if let Some(count) = cells {
+            let booted = cells::boot_cells(product, config.as_deref(), &host, &start, count, &progress);
+            let Some(running) = finish_or_stop(&host, booted).await? else { return Ok(Exit::Ready) };
+            print_facts(&running.facts, json, || running.facts.page(begin.elapsed(), &start.data))?;
+            running.until_stopped().await?;
+            return Ok(Exit::Ready);
+        }
         let Some(running) = start_or_stop(product, &host, &start, &progress).await? else {
             return Ok(Exit::Ready);
         };
-        if json {
-            say!("{}", serde_json::to_string(&running.facts)?);
-        } else {
-            Console::get().say_lines(&running.facts.page(begin.elapsed(), &start.data));
-            say!("");
-            say!("  {}", running.facts.export());
-        }
+        let page = || {
+            let Running { facts, .. } = &running;
+            format!("{}\n\n  {}", facts.page(begin.elapsed(), &start.data), facts.export())
+        };
+        print_facts(&running.facts, json, page)?;
         running.until_stopped().await?;
         Ok(Exit::Ready)
     })
+}
+
+/// Prints the addresses: a line of JSON, or the page for people.
+fn print_facts(facts: &impl Serialize, json: bool, page: impl FnOnce() -> String) -> Result<(), BoxError> {
+    if json {
+        say!("{}", serde_json::to_string(facts)?);
+    } else {
+        Console::get().say_lines(&page());
+    }
+    Ok(())
 }
 
 /// Logs only failures if no log filter is set: the page that is printed is for people.
@@ -159,9 +153,17 @@ pub async fn start_or_stop<P: Product>(
     host: &Host,
     start: &Start,
     progress: &(dyn Fn(&str) + Sync),
-) -> Result<Option<Running>, BoxError> {
+) -> Result<Option<Running<Installation>>, BoxError> {
+    finish_or_stop(host, boot_all(product, host, start, progress)).await
+}
+
+/// Waits for a start, or returns `None` if the shutdown begins first.
+async fn finish_or_stop<T>(
+    host: &Host,
+    booted: impl Future<Output = Result<T, BoxError>>,
+) -> Result<Option<T>, BoxError> {
     tokio::select! {
-        running = boot_all(product, host, start, progress) => running.map(Some),
+        running = booted => running.map(Some),
         // The servers' processes end with this one.
         () = host.shutdown.wait_until_begun() => Ok(None),
     }
@@ -172,33 +174,17 @@ async fn boot_all<P: Product>(
     host: &Host,
     start: &Start,
     progress: &(dyn Fn(&str) + Sync),
-) -> Result<Running, BoxError> {
-    state::make(&start.data)?;
-    progress("starting Apache Kafka, PostgreSQL and S3");
-    let (servers, mut told) = launch(start);
-    let s3 = S3Endpoint::start(&start.data, BUCKET)?;
-    while let Some(line) = told.recv().await {
-        progress(&line);
-    }
-    let servers = Arc::new(servers.await??);
-    aim(product.service_configs(), start, &servers, &s3);
-    let problems = product.validate_settings();
-    if !problems.is_empty() {
-        return Err(unslide_runtime::config::Problems(problems).into());
-    }
-    let (database, kafka) =
-        (product.service_configs().api.postgres.clone(), product.service_configs().api.kafka.clone());
-    let topics = unslide_stream::admin::create_topics(&kafka);
-    let (migrated, topics) = tokio::join!(unslide_store::apply_migrations(&database.url), topics);
-    migrated?;
-    let new_topics = topics?.iter().any(|(_, created)| *created == Created::New);
-    let store = Store::connect(&database, host.clock.clone()).await?;
-    let (mut credentials, announced) = tenant_and_key(&store, start, new_topics).await?;
-    if credentials.public_path.is_none() {
-        let apps = [PUBLIC_APPS.to_owned()];
-        credentials.public_path = product.make_public_path(&store, &start.tenant, &apps).await?;
-        credentials.write(&start.data)?;
-    }
+) -> Result<Running<Installation>, BoxError> {
+    let embedded = Embedded::start(start, BUCKET, progress).await?;
+    let place = DevPlace {
+        folder: start.data.clone(),
+        database_url: embedded.servers.postgres_url().to_owned(),
+        bucket: BUCKET.to_owned(),
+        topic_prefix: String::new(),
+        tenant: start.tenant.clone(),
+    };
+    let (store, new_topics) = place.migrate(&mut product, host, &embedded).await?;
+    let (credentials, announced) = place.make_credentials(&product, &store, new_topics).await?;
 
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
@@ -211,14 +197,9 @@ async fn boot_all<P: Product>(
     let (count, supervised) = (services.len(), host.clone());
     let mut services = tokio::spawn(async move { supervise_services(services, &supervised.shutdown).await });
     let admin = admin::start_server(&admin::Settings { listen: start.admin_listen }, host).await?;
-    let config = operator::write(&start.data, product.service_configs().api, admin)?;
+    let config = operator::write(&start.data, product.service_configs().api, admin, None)?;
 
-    tokio::select! {
-        ready = ready(host, count) => ready?,
-        ended = &mut services => return Err(ended?.err().map_or_else(|| "the services have ended".into(), |(name, error)| {
-            format!("the {name} does not start: {}", format_causes(error.as_ref())).into()
-        })),
-    }
+    wait_started(&[(host, count)], &mut services).await?;
     if let Some(announcement) = announced {
         outbox::wait_sent(&store, &start.tenant, announcement, LONGEST_START).await?;
     }
@@ -226,20 +207,38 @@ async fn boot_all<P: Product>(
     let facts = Installation {
         app_url: credentials.public_path.map(|path| format!("{api_url}{path}")),
         api_url,
-        kafka_bootstrap: servers.kafka_bootstrap(),
-        s3_endpoint: s3.url(),
-        s3_bucket: BUCKET.to_owned(),
-        s3_access_key: s3.access_key.clone(),
-        s3_secret_key: s3.secret_key.clone(),
+        kafka_bootstrap: embedded.servers.kafka_bootstrap(),
+        s3_endpoint: embedded.s3.url(),
+        s3_bucket: place.bucket,
+        s3_access_key: embedded.s3.access_key.clone(),
+        s3_secret_key: embedded.s3.secret_key.clone(),
         tenant: credentials.tenant,
         api_key: credentials.api_key,
         admin_url: format!("http://{admin}"),
         config: config.display().to_string(),
     };
-    Ok(Running { facts, host: host.clone(), services, s3, servers })
+    Ok(Running { facts, hosts: vec![host.clone()], services, embedded })
 }
 
 type Launched = JoinHandle<Result<Servers, unslide_embedded::Error>>;
+
+impl Embedded {
+    /// Starts the servers, and the S3 endpoint with a bucket.
+    async fn start(
+        start: &Start,
+        bucket: &str,
+        progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<Embedded, BoxError> {
+        state::make(&start.data)?;
+        progress("starting Apache Kafka, PostgreSQL and S3");
+        let (servers, mut told) = launch(start);
+        let s3 = S3Endpoint::start(&start.data, bucket)?;
+        while let Some(line) = told.recv().await {
+            progress(&line);
+        }
+        Ok(Embedded { servers: servers.await??, s3 })
+    }
+}
 
 /// Starts the servers where blocking is allowed; what they tell comes over the channel, which ends
 /// when they are ready.
@@ -254,183 +253,4 @@ fn launch(start: &Start) -> (Launched, tokio::sync::mpsc::UnboundedReceiver<Stri
         })
     });
     (launched, told)
-}
-
-/// Points every service at the embedded servers.
-fn aim(configs: ServiceConfigs<'_>, start: &Start, servers: &Servers, s3: &S3Endpoint) {
-    let kafka = unslide_stream::Settings::single_broker(servers.kafka_bootstrap());
-    let postgres = |most| {
-        let settings = unslide_store::Settings::with_url(servers.postgres_url());
-        unslide_store::Settings { max_connections: most, ..settings }
-    };
-    let objects = unslide_artifacts::Settings {
-        endpoint: Some(s3.url()),
-        bucket: BUCKET.to_owned(),
-        access_key: Some(s3.access_key.clone()),
-        secret_key: Secret::new(s3.secret_key.clone()),
-        path_style: true,
-        ..unslide_artifacts::Settings::default()
-    };
-    let cache = start.data.join("cache");
-    let ServiceConfigs { api, builder, indexer, symbolizer } = configs;
-    (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres(API_CONNECTIONS), objects.clone());
-    (builder.kafka, builder.postgres, builder.objects) =
-        (kafka.clone(), postgres(BUILDER_CONNECTIONS), objects.clone());
-    (indexer.kafka, indexer.postgres, indexer.objects) =
-        (kafka.clone(), postgres(INDEXER_CONNECTIONS), objects.clone());
-    (symbolizer.kafka, symbolizer.objects) = (kafka, objects);
-    builder.builder.work_dir = start.data.join("work");
-    api.api.cache_dir = cache.join("api");
-    // No balancer has to notice its end.
-    api.api.stop_delay_seconds = 0;
-    symbolizer.symbolizer.cache_dir = cache.join("symbolizer");
-}
-
-/// Returns the tenant and the key of the data folder, and creates them on the first start. The number is that
-/// of the tenant's announcement, if it has to be waited for.
-async fn tenant_and_key(
-    store: &Store,
-    start: &Start,
-    new_topics: bool,
-) -> Result<(Credentials, Option<i64>), BoxError> {
-    let announced = create_tenant(store, &start.tenant, None, &tenants::QuotaLimits::default()).await?;
-    if announced.is_none() && new_topics {
-        // Kafka's data was lost, the database's was not: the workers need its messages again.
-        tenants::announce_all(store).await?;
-    }
-    if let Some(kept) = Credentials::read(&start.data)
-        && keys::authenticate(store, &kept.api_key)
-            .await?
-            .is_some_and(|principal| principal.tenant == start.tenant)
-    {
-        return Ok((kept, announced));
-    }
-    let name = "unslide dev".to_owned();
-    let new = keys::NewApiKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
-    let text = create_key(store, &start.tenant, &new, &Entropy::default().generate_key()?).await?;
-    let api_key = text.reveal().to_owned();
-    let credentials = Credentials { tenant: start.tenant.to_string(), api_key, public_path: None };
-    credentials.write(&start.data)?;
-    Ok((credentials, announced))
-}
-
-/// Waits until every service has registered its probes and all succeed.
-async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
-    let end = tokio::time::Instant::now() + LONGEST_START;
-    loop {
-        let answer = host.health.ask_now().await;
-        let registered: std::collections::BTreeSet<&str> =
-            answer.probes.keys().filter_map(|name| Some(name.split_once('.')?.0)).collect();
-        if answer.is_complete() && registered.len() >= services {
-            return Ok(());
-        }
-        if tokio::time::Instant::now() >= end {
-            let failing =
-                answer.probes.iter().filter_map(|(name, p)| Some(format!("{name}: {}", p.reason.as_ref()?)));
-            let failing: Vec<String> = failing.collect();
-            return Err(
-                format!("not ready after {} s: {}", LONGEST_START.as_secs(), failing.join("; ")).into()
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-impl Running {
-    /// Serves until the shutdown begins or a part ends unexpectedly, then stops everything in order.
-    ///
-    /// # Errors
-    /// Returns an error if a part ended unexpectedly.
-    pub async fn until_stopped(mut self) -> Result<(), BoxError> {
-        let failed = loop {
-            tokio::select! {
-                () = self.host.shutdown.wait_until_begun() => break None,
-                _ = &mut self.services => break Some("a service has ended".to_owned()),
-                () = tokio::time::sleep(LOOK) => {
-                    if let Some(failed) = self.servers.failed() {
-                        break Some(failed);
-                    }
-                }
-            }
-        };
-        let stopped = self.stop().await;
-        match failed {
-            Some(failed) => Err(stopped.err().unwrap_or_else(|| failed.into())),
-            None => stopped,
-        }
-    }
-
-    /// Drains the services, then stops the servers.
-    ///
-    /// # Errors
-    /// Returns an error if a service failed.
-    pub async fn stop(mut self) -> Result<(), BoxError> {
-        self.host.shutdown.begin();
-        let ended = if self.services.is_finished() { None } else { Some((&mut self.services).await?) };
-        self.host.stop_traces().await;
-        // Probes and metrics hold clients, which would go on looking for servers that are gone.
-        self.host.health.clear();
-        self.host.process_metrics().clear();
-        self.s3.stop().await;
-        let servers = self.servers;
-        tokio::task::spawn_blocking(move || drop(servers)).await?;
-        match ended {
-            Some(Err((name, error))) => {
-                Err(format!("the {name} has failed: {}", format_causes(error.as_ref())).into())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Installation {
-    /// Returns all addresses and keys for people, ready to be copied.
-    fn page(&self, took: Duration, data: &Path) -> String {
-        format!(
-            "\
-Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
-
-  console          {}/console   (sign in with the key below)
-  api              {}   (docs: {}/docs)
-  health, metrics  {}/readyz  {}/metrics
-  Kafka            {}   (reports to crash.reports with header tenant={}, answers on crash.symbolicated)
-  S3               {}   (bucket {}, key {}, secret {})
-{}
-With this line every command reaches this installation, as tenant {} and as its operator:",
-            took.as_secs_f64(),
-            data.display(),
-            self.api_url,
-            self.api_url,
-            self.api_url,
-            self.admin_url,
-            self.admin_url,
-            self.kafka_bootstrap,
-            self.tenant,
-            self.s3_endpoint,
-            self.s3_bucket,
-            self.s3_access_key,
-            self.s3_secret_key,
-            self.describe_app_url().map(|line| format!("  {line}\n")).unwrap_or_default(),
-            self.tenant,
-        )
-    }
-
-    /// Returns a line about the URL for apps.
-    pub fn describe_app_url(&self) -> Option<String> {
-        let url = self.app_url.as_ref()?;
-        Some(format!(
-            "URL for apps     {url}   (of {PUBLIC_APPS}; a key for yours: `unslide key create --kind public --app …`)"
-        ))
-    }
-
-    /// Returns a line for a shell.
-    fn export(&self) -> String {
-        format!(
-            "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={} KAFKA={}",
-            shell_word(&self.config),
-            self.api_url,
-            self.api_key,
-            self.kafka_bootstrap
-        )
-    }
 }

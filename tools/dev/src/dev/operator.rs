@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use unslide_cli::BoxError;
 use unslide_embedded::private_file;
+use unslide_store::cells::CellSettings;
 
 /// Its name in the data folder.
 const FILE: &str = "unslide.toml";
@@ -20,20 +21,37 @@ pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
     }
 }
 
-/// Writes the addresses of PostgreSQL, Kafka, the object storage and the admin server to a file that only this user can read.
-/// Returns the file's absolute path.
+/// Returns the absolute path of the file of a data folder.
+///
+/// # Errors
+/// Returns an error if the current folder is gone.
+pub fn path_in(data: &Path) -> Result<PathBuf, BoxError> {
+    Ok(std::path::absolute(data.join(FILE))?)
+}
+
+/// Writes the addresses of PostgreSQL, Kafka, the object storage and the admin server, and the directory of cells, to a file that
+/// only this user can read. Returns the file's absolute path.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn write(data: &Path, api: &unslide_api::Config, admin: SocketAddr) -> Result<PathBuf, BoxError> {
-    let path = std::path::absolute(data.join(FILE))?;
-    private_file(&path, &text(api, admin)?)?;
+pub fn write(
+    data: &Path,
+    api: &unslide_api::Config,
+    admin: SocketAddr,
+    cells: Option<&CellSettings>,
+) -> Result<PathBuf, BoxError> {
+    let path = path_in(data)?;
+    private_file(&path, &text(api, admin, cells)?)?;
     Ok(path)
 }
 
-fn text(api: &unslide_api::Config, admin: SocketAddr) -> Result<String, BoxError> {
+fn text(
+    api: &unslide_api::Config,
+    admin: SocketAddr,
+    cells: Option<&CellSettings>,
+) -> Result<String, BoxError> {
     let (postgres, kafka, objects) = (&api.postgres, &api.kafka, &api.objects);
-    let settings = json!({
+    let mut settings = json!({
         "admin": { "listen": admin },
         "postgres": { "url": postgres.url.reveal(), "any_login": postgres.any_login },
         "kafka": {
@@ -50,6 +68,11 @@ fn text(api: &unslide_api::Config, admin: SocketAddr) -> Result<String, BoxError
             "path_style": objects.path_style,
         },
     });
+    if let Some(cells) = cells {
+        settings["kafka"]["topic_prefix"] = kafka.topic_prefix.clone().into();
+        settings["cells"] =
+            json!({ "name": cells.name, "directory": cells.directory.reveal(), "files": cells.files });
+    }
     Ok(format!("# Written by `unslide dev` on each start.\n\n{}", toml::to_string(&settings)?))
 }
 

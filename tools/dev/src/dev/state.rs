@@ -48,10 +48,18 @@ impl Credentials {
 pub fn make(data: &Path) -> Result<(), BoxError> {
     // The data folder may have to let PostgreSQL's user through, so the folders in it are private.
     for folder in [data.to_path_buf(), data.join("cache"), data.join("work")] {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+        make_private(&folder)?;
     }
     Ok(())
+}
+
+/// Creates a folder that only this user can read, with those above it.
+///
+/// # Errors
+/// Returns an error if it cannot be created.
+pub fn make_private(folder: &Path) -> Result<(), BoxError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    Ok(made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?)
 }
 
 /// Returns the api's listener: on the given address, else on the usual one, that of the run before, or any
