@@ -77,11 +77,16 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
+/// Opens a store by the URL of its database.
+pub async fn open_store(url: &str) -> Result<Store, String> {
+    Store::connect(&Settings::with_url(url), Arc::new(SystemClock)).await.map_err(text)
+}
+
 async fn read(url: &str, objects: &ObjectStore) -> Result<Bodies, String> {
     let mut database = PgConnection::connect(url).await.map_err(text)?;
     let all = "SELECT tenant, report_id, variant FROM report_keys WHERE deleted_at IS NULL ORDER BY 1, 2, 3";
     let rows = sqlx::query(all).fetch_all(&mut database).await.map_err(text)?;
-    let store = Store::connect(&Settings::with_url(url), Arc::new(SystemClock)).await.map_err(text)?;
+    let store = open_store(url).await?;
     let mut reports = Vec::with_capacity(rows.len());
     for of_one in rows.chunk_by(|a, b| a.get::<String, _>(0) == b.get::<String, _>(0)) {
         let tenant = TenantId::new(&of_one[0].get::<String, _>(0)).map_err(text)?;

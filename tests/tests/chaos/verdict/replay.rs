@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use unslide_store::reports::count_once;
 
 /// Tables that do not come from the topics, with why.
 const APART: [&str; 75] = [
@@ -193,6 +194,10 @@ pub async fn differences(
     }
     let process = world.installation.lock().await.take_process(INDEXER);
     tokio::task::block_in_place(|| process.terminate());
+    // Indexers do it when they start and every ten minutes: how many crashes it has left depends on when they started.
+    for url in [&url, &replayed] {
+        count_crashes_once(url).await?;
+    }
     let mut differences = Vec::new();
     let tables = tables(&mut first).await?;
     for table in &tables {
@@ -202,6 +207,12 @@ pub async fn differences(
     }
     differences.extend(bodies::differences(world, (&url, &replayed), length).await?);
     Ok(differences)
+}
+
+/// Takes crashes that several reports tell of out of the counts of all but one of them.
+async fn count_crashes_once(url: &str) -> Result<(), String> {
+    let store = bodies::open_store(url).await?;
+    count_once(&store, 1_000).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Rows with how often each is there.
