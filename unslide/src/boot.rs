@@ -10,7 +10,6 @@ use unslide_cli::{BoxError, CommandError};
 use unslide_model::SystemClock;
 use unslide_runtime::traces::TraceSettings;
 use unslide_runtime::{ConfigProblem, CpuPool, Host, Shutdown, admin, telemetry};
-use unslide_store::cells::CellSettings;
 use unslide_store::{Store, StoreError, StoreHook};
 
 /// The sections that concern the process and not one service.
@@ -108,13 +107,13 @@ pub async fn connect_database(
     Ok(store.map_err(|error| database_failed(settings, error))?.with_hooks(hooks))
 }
 
-/// Returns the settings of the database with the directory of cells. `postgres` says which logins the operator allows.
-pub fn directory_settings(
-    cells: &CellSettings,
-    postgres: &unslide_store::Settings,
-) -> unslide_store::Settings {
-    let (url, any_login) = (cells.directory.clone(), postgres.any_login);
-    unslide_store::Settings { url, any_login, ..unslide_store::Settings::default() }
+/// Connects to the directory of cells.
+///
+/// # Errors
+/// As [`connect_database`].
+pub async fn connect_directory(settings: &unslide_store::Settings) -> Result<Store, CommandError> {
+    let store = Store::connect(settings, Arc::new(SystemClock)).await;
+    store.map_err(|error| directory_failed(settings, error))
 }
 
 /// Creates the error for a failure of the directory of cells, with its address.

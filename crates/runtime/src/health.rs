@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -97,6 +98,19 @@ impl Health {
         A: Future<Output = Result<(), String>> + Send + 'static,
     {
         self.insert_probe(name, Registered { probe: Arc::new(move || Box::pin(probe())), is_required: true });
+    }
+
+    /// Adds the required probe `serving`, which fails until the returned flag is true: until everything is set up, the service is
+    /// not ready.
+    #[must_use]
+    pub fn register_serving(&self) -> Arc<AtomicBool> {
+        let serving = Arc::new(AtomicBool::new(false));
+        let asked = serving.clone();
+        self.register_probe("serving", move || {
+            let serving = asked.load(Ordering::Relaxed);
+            async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
+        });
+        serving
     }
 
     /// Works as [`Health::register_probe`], for a dependency that the process can partly serve without.

@@ -28,7 +28,7 @@ pub use config::ConfigProblem;
 pub use errors::panic_text;
 pub use health::Health;
 pub use host::Host;
-pub use metrics::{MetricFactory, Metrics, sampled};
+pub use metrics::{MetricFactory, Metrics, sampled, status_class};
 pub use pool::{CpuError, CpuJob, CpuPool, job_bytes};
 pub use shutdown::{ListenError, Shutdown};
 pub use supervise::{ServiceEnd, Supervised, supervise_services};

@@ -38,6 +38,7 @@ pub mod tenants;
 mod tests;
 pub mod watched_figures;
 
+pub use cells::place;
 pub use database::{
     BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, apply_migrations,
 };
@@ -62,7 +63,7 @@ pub use symbols::{objects, partial, slots, uploads, usage};
 pub use tables::{FeatureFile, expire_features, feature_files};
 pub use tenants::{
     accounts, app_settings, app_signals, app_slots, audit, erasure, erasure_requests, figures, key_erasures,
-    keys, persons, place, resource_uses,
+    keys, persons, resource_uses,
 };
 pub use uuid::Uuid;
 

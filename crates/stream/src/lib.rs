@@ -27,6 +27,7 @@ pub use record::{Headers, OutRecord, Record, RecordRef, split_by_size};
 pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
 pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use topics::admin;
+pub use topics::look_ups::TopicLookUps;
 pub use topics::partitions::{PartitionCount, add_partitions, count_workers};
 pub use topics::topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};
 pub use write::byte_bound::ByteBound;

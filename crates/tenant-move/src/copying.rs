@@ -1,6 +1,6 @@
 //! Copies tables in pieces, in the order of their keys, while the old cell serves the tenant.
 //!
-//! The old cell's `moving_rows` keep how far each table is, in rows whose `target` is no table. A new process continues there.
+//! The old cell's `moving_rows` keep how far each table is, in rows with a `target` that is no table. A new process continues there.
 
 use crate::catalog::{MovedTable, Tables, count_rows, quote_name, quote_text};
 use crate::error::During;

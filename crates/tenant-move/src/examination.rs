@@ -1,4 +1,4 @@
-//! What a move would copy, and the reasons for which it is refused.
+//! The contents of a move, and the reasons for which it is refused.
 
 use crate::catalog::{MovedTable, Tables, quote_name, quote_text};
 use crate::error::During;
@@ -30,7 +30,7 @@ pub struct TableSize {
     pub bytes: u64,
 }
 
-/// What a move would copy.
+/// The contents of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
     /// Tables with rows of the tenant, in the order in which they are copied.
@@ -43,7 +43,7 @@ pub struct Examination {
     pub unfinished_uploads: u64,
 }
 
-/// What may be in the way of a move.
+/// Circumstances that may be in the way of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
     /// Reasons for which the move is refused.

@@ -1,4 +1,4 @@
-//! Where the tenant is, as both cells have it.
+//! The location of the tenant, as both cells have it.
 
 use crate::transactions::{Reads, TimeLimits, begin_owner};
 use crate::{CellServers, Move, TenantMoveError};

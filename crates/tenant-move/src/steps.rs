@@ -1,4 +1,4 @@
-//! The steps of a move in their order, and where an interrupted one continues.
+//! The steps of a move in their order, and the one at which an interrupted move continues.
 
 use crate::before_copy::{check_move, prepare_copy};
 use crate::catalog::Tables;

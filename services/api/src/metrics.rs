@@ -4,7 +4,7 @@
 use http::{Method, StatusCode};
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use std::time::Duration;
-use unslide_runtime::MetricFactory;
+use unslide_runtime::{MetricFactory, status_class};
 
 const REQUEST_SECONDS_BUCKETS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -104,13 +104,7 @@ impl Metrics {
 
     /// Counts one answered request. `route` is the route's template, or `-` if none matches.
     pub fn count_request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
-        let class = match status.as_u16() / 100 {
-            2 => "2xx",
-            3 => "3xx",
-            4 => "4xx",
-            5 => "5xx",
-            _ => "1xx",
-        };
+        let class = status_class(status);
         // Any token is a method: unknown methods share a label.
         let method = match *method {
             Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::DELETE | Method::PATCH => {

@@ -30,7 +30,7 @@ use crate::storage::claims::TenantClaims;
 use futures::future::join_all;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -139,13 +139,7 @@ pub async fn run_on(
         metrics: ConnectionMetrics::new(&host.metrics)?,
     };
     host.shutdown.set_notice(Duration::from_secs(config.api.stop_delay_seconds));
-    // Until everything is set up, the service is not ready.
-    let serving = Arc::new(AtomicBool::new(false));
-    let asked = serving.clone();
-    host.health.register_probe("serving", move || {
-        let serving = asked.load(Ordering::Relaxed);
-        async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
-    });
+    let serving = host.health.register_serving();
     let of_features = features.features.clone();
     let (api, noting) = build_api(&config, features, &host).await?;
     serving.store(true, Ordering::Relaxed);

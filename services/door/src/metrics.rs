@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use prometheus::{GaugeVec, Histogram, IntCounterVec, IntGauge, Registry};
-use unslide_runtime::MetricFactory;
+use unslide_runtime::{MetricFactory, status_class};
 
 const ASK_SECONDS_BUCKETS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0];
 
@@ -64,14 +64,7 @@ impl Metrics {
 
     /// Counts a request that was passed on.
     pub fn count_request(&self, cell: &str, status: StatusCode) {
-        let class = match status.as_u16() / 100 {
-            2 => "2xx",
-            3 => "3xx",
-            4 => "4xx",
-            5 => "5xx",
-            _ => "1xx",
-        };
-        self.requests.with_label_values(&[cell, class]).inc();
+        self.requests.with_label_values(&[cell, status_class(status)]).inc();
     }
 
     /// Counts a request or a connection that was refused.

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::server::serve;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use unslide_runtime::clients::TrustedProxies;
@@ -64,12 +64,7 @@ pub async fn bind_listener(config: &Config) -> Result<TcpListener, Error> {
 /// [`Error`] if the service cannot start.
 pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
     host.shutdown.set_notice(Duration::from_secs(config.door.stop_delay_seconds));
-    let serving = Arc::new(AtomicBool::new(false));
-    let asked = serving.clone();
-    host.health.register_probe("serving", move || {
-        let serving = asked.load(Ordering::Relaxed);
-        async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
-    });
+    let serving = host.health.register_serving();
     let metrics = Metrics::new(&host.metrics)?;
     let client = build_client()?;
     let directory = Arc::new(read_directory(&config, &host).await?);
@@ -106,11 +101,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
 
 /// Reads the directory, as soon as its database answers.
 async fn read_directory(config: &Config, host: &Host) -> Result<CellDirectory, StoreError> {
-    let settings = unslide_store::Settings {
-        url: config.cells.directory.clone(),
-        any_login: config.postgres.any_login,
-        ..unslide_store::Settings::default()
-    };
+    let settings = config.cells.directory_settings(&config.postgres);
     let is_outage = StoreError::is_connection;
     startup::reach_dependency(host, "directory", is_outage, || connect_directory(&settings, host)).await
 }

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use unslide_runtime::clients::Network;
+use unslide_runtime::clients::{ConnectionTasks, Network, accept_connection};
 use unslide_runtime::fairness::{Exhausted, FairPermit, FairSemaphore};
 
 /// Open connections of clients.
@@ -28,13 +27,10 @@ const HEAD_BYTES: usize = 64 << 10;
 const HEADERS_LIMIT: usize = 100;
 /// How long a client may take nothing of its answer.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Before the next connection is accepted, after one could not be.
-const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Serves on `listener` until `stop`, then waits at most `drain` for running requests to end.
 pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: impl Future<Output = ()>, drain: Duration) {
-    let tasks = TaskTracker::new();
-    let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
+    let tasks = ConnectionTasks::default();
     let connections = FairSemaphore::new("connections", CONNECTIONS_LIMIT, CONNECTIONS_PER_NETWORK);
     tokio::pin!(stop);
     loop {
@@ -46,39 +42,14 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: impl Future<Out
             door.metrics.count_refused("connection");
             continue;
         };
-        let connection = serve_connection(stream, peer, door.clone(), finish.clone());
-        let (abort, open) = (abort.clone(), door.metrics.connections.clone());
-        tasks.spawn(async move {
-            open.inc();
-            tokio::select! {
-                () = connection => {}
-                () = abort.cancelled() => {}
-            }
-            open.dec();
+        let connection = serve_connection(stream, peer, door.clone(), tasks.finish_token());
+        tasks.spawn(door.metrics.connections.clone(), async move {
+            connection.await;
             drop(permit);
         });
     }
     drop(listener);
-    finish.cancel();
-    tasks.close();
-    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
-        tracing::warn!(connections.open = tasks.len(), "requests were cut off at the end of the drain time");
-        abort.cancel();
-        tasks.wait().await;
-    }
-}
-
-async fn accept_connection(listener: &TcpListener) -> (TcpStream, IpAddr) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer.ip()),
-            Err(error) => {
-                // The process has no file descriptors left, or the connection was already gone: the listener itself works.
-                tracing::warn!(error = %error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
-            }
-        }
-    }
+    tasks.drain(drain).await;
 }
 
 fn take_permit(

@@ -11,7 +11,6 @@ use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
-use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
@@ -31,7 +30,9 @@ use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host, resource_use, startup};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
-use unslide_stream::{BatchLimits, Producer, Signatures, StreamError, TailProgress, TailReader, admin};
+use unslide_stream::{
+    BatchLimits, Producer, Signatures, StreamError, TailProgress, TailReader, TopicLookUps, admin,
+};
 
 /// Interval at which the shared gauges are refreshed.
 const GAUGE_INTERVAL: Duration = Duration::from_secs(5);
@@ -222,7 +223,7 @@ fn build_worker(config: &Config, host: &Host, metrics: &Metrics, parts: WorkerPa
             },
             topics: topics.clone(),
             traces: traces.clone(),
-            cells: CellTopics::new(&config.kafka),
+            cells: TopicLookUps::new(&config.kafka),
         },
         traces,
         clock: host.clock.clone(),

@@ -7,11 +7,15 @@ use crate::output::outcomes::OutcomeWriter;
 use crate::output::traces::RecordTraces;
 use crate::symbols::warm_start::WarmStart;
 use std::sync::Arc;
+use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_model::Clock;
 use unslide_proto::topics::TopicNames;
 use unslide_stream::Record;
 use unslide_stream::lane::Pause;
+
+/// Pause after topics of other cells could not be looked up.
+const LOOK_UP_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A worker: the dependencies that its lanes share.
 pub struct Worker {
@@ -38,6 +42,17 @@ impl Worker {
     /// # Errors
     /// Returns [`Pause`] if Kafka cannot list the topics.
     pub async fn look_up_cell_topics(&self, batch: &[Record]) -> Result<(), Pause> {
-        self.outcomes.cells.look_up(sender::list_cell_topics(&self.senders, batch)).await
+        let topics = sender::list_cell_topics(&self.senders, batch);
+        let missing = self.outcomes.cells.look_up(topics).await.map_err(|error| {
+            let reason = format!("the topics of other cells cannot be listed: {error}");
+            Pause { reason, wait: LOOK_UP_BACKOFF }
+        })?;
+        for topic in &missing {
+            tracing::error!(
+                kafka.topic = topic,
+                "a topic of the cell to which a tenant moved does not exist: records that no other topic takes become dead letters"
+            );
+        }
+        Ok(())
     }
 }

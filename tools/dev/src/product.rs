@@ -32,7 +32,7 @@ pub trait Product: Sized {
 
     fn service_configs(&mut self) -> ServiceConfigs<'_>;
 
-    /// Sets which cell this is, and where the directory of cells is.
+    /// Sets the name of this cell and the address of the directory of cells.
     fn set_cells(&mut self, cells: CellSettings);
 
     /// Returns the problems of all settings.

@@ -1,10 +1,8 @@
 //! The settings of two cells, for a command that moves something from one to the other.
 
-use super::{Administration, Configuration, Configured};
+use super::{Administration, Configuration, Configured, ServerSections};
 use std::collections::BTreeMap;
 use std::path::Path;
-use unslide_feature::collect_hooks;
-use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{Problems, Sources};
 
 /// The end of each setting with a key that seals secrets of tenants.
@@ -54,8 +52,7 @@ pub fn load_other_cell(file: &Path) -> Result<CellConfiguration, Problems> {
 fn load_cell(sources: impl Fn() -> Sources) -> Result<CellConfiguration, Problems> {
     let mut reader = sources().read();
     let configuration = Configuration::from_reader(&mut reader);
-    let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
-    reader.note_all(configuration.administration_problems(true).into_iter().chain(objects));
+    reader.note_all(configuration.server_problems());
     reader.finish()?;
     // A second reader: one that reads everything would take each key for a known one.
     let everything: BTreeMap<String, serde_json::Value> = sources().read().read_whole();
@@ -63,16 +60,8 @@ fn load_cell(sources: impl Fn() -> Sources) -> Result<CellConfiguration, Problem
     for (name, value) in &everything {
         collect_sealing_keys(name, value, &mut sealing_keys);
     }
-    let Configuration { api, features, .. } = configuration;
-    let administration = Administration {
-        postgres: api.postgres,
-        kafka: api.kafka,
-        history: api.history,
-        cells: api.cells,
-        tenants: api.tenants,
-        hooks: collect_hooks(&features),
-    };
-    Ok(CellConfiguration { administration, objects: api.objects, sealing_keys })
+    let ServerSections { administration, objects } = configuration.into_servers();
+    Ok(CellConfiguration { administration, objects, sealing_keys })
 }
 
 fn collect_sealing_keys(name: &str, value: &serde_json::Value, found: &mut BTreeMap<String, String>) {

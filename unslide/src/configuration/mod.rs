@@ -177,7 +177,7 @@ pub struct Administration {
 }
 
 /// The sections of all servers.
-pub struct FsckConfiguration {
+pub struct ServerSections {
     pub administration: Administration,
     pub objects: unslide_artifacts::Settings,
 }
@@ -192,6 +192,26 @@ impl Configuration {
         postgres.chain(history).chain(cells).chain(kafka).collect()
     }
 
+    /// Returns the problems of the sections of all servers.
+    fn server_problems(&self) -> Vec<ConfigProblem> {
+        let objects = ConfigProblem::in_section("objects", self.api.objects.problems());
+        self.administration_problems(true).into_iter().chain(objects).collect()
+    }
+
+    /// Keeps the sections of all servers.
+    fn into_servers(self) -> ServerSections {
+        let Configuration { api, features, .. } = self;
+        let administration = Administration {
+            postgres: api.postgres,
+            kafka: api.kafka,
+            history: api.history,
+            cells: api.cells,
+            tenants: api.tenants,
+            hooks: collect_hooks(&features),
+        };
+        ServerSections { administration, objects: api.objects }
+    }
+
     fn kafka_problems(&self) -> Vec<ConfigProblem> {
         ConfigProblem::in_section("kafka", self.api.kafka.problems()).collect()
     }
@@ -203,31 +223,15 @@ impl Configuration {
 /// Returns everything that is wrong with them.
 pub fn load_administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| configuration.administration_problems(kafka);
-    read_checked(configured, problems, |Configuration { api, features, .. }| Administration {
-        postgres: api.postgres,
-        kafka: api.kafka,
-        history: api.history,
-        cells: api.cells,
-        tenants: api.tenants,
-        hooks: collect_hooks(&features),
-    })
+    read_checked(configured, problems, |configuration| configuration.into_servers().administration)
 }
 
 /// Loads the sections of all servers, for a command that compares them.
 ///
 /// # Errors
 /// Returns everything that is wrong with them.
-pub fn for_fsck(configured: &Configured) -> Result<FsckConfiguration, Problems> {
-    let problems = |configuration: &Configuration| {
-        let objects = ConfigProblem::in_section("objects", configuration.api.objects.problems());
-        configuration.administration_problems(true).into_iter().chain(objects).collect()
-    };
-    read_checked(configured, problems, |Configuration { api, features, .. }| {
-        let hooks = collect_hooks(&features);
-        let (postgres, kafka, history, tenants) = (api.postgres, api.kafka, api.history, api.tenants);
-        let administration = Administration { postgres, kafka, history, cells: api.cells, tenants, hooks };
-        FsckConfiguration { administration, objects: api.objects }
-    })
+pub fn for_fsck(configured: &Configured) -> Result<ServerSections, Problems> {
+    read_checked(configured, Configuration::server_problems, Configuration::into_servers)
 }
 
 /// Loads the sections `cells` and `postgres`, for a command on all cells.

@@ -287,7 +287,7 @@ async fn check_history(settings: &HistorySettings) -> CheckResult {
 /// Checks the login at the directory of cells, and that the directory has this cell as it is.
 async fn check_directory(configuration: &Configuration) -> CheckResult {
     let (cells, api) = (&configuration.api.cells, &configuration.api);
-    let settings = boot::directory_settings(cells, &api.postgres);
+    let settings = cells.directory_settings(&api.postgres);
     let place = format!("the directory of cells at {} (cells.directory)", boot::database_address(&settings));
     let listed = async {
         let store = Store::connect(&settings, Arc::new(SystemClock)).await?;

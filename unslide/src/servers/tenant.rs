@@ -2,11 +2,10 @@
 
 use crate::configuration::{Administration, Configured, load_administration};
 use crate::prelude::*;
-use std::sync::Arc;
 use std::time::Duration;
 use unslide_cli::listing::item_text;
 use unslide_cli::{confirm_action, quantity};
-use unslide_model::{SystemClock, TenantId};
+use unslide_model::TenantId;
 use unslide_store::accounts::create_tenant;
 use unslide_store::cells::claim_tenant;
 use unslide_store::figures::FigureOrder;
@@ -241,10 +240,10 @@ async fn claim_name(administration: &Administration, slug: &TenantId) -> Result<
     if !cells.is_on() {
         return Ok(());
     }
-    let settings = boot::directory_settings(cells, &administration.postgres);
-    let failed = |error| boot::directory_failed(&settings, error);
-    let directory = Store::connect(&settings, Arc::new(SystemClock)).await.map_err(failed)?;
-    let owner = claim_tenant(&directory, slug, &cells.name).await.map_err(failed)?;
+    let settings = cells.directory_settings(&administration.postgres);
+    let directory = boot::connect_directory(&settings).await?;
+    let owner = claim_tenant(&directory, slug, &cells.name).await;
+    let owner = owner.map_err(|error| boot::directory_failed(&settings, error))?;
     if owner == cells.name {
         return Ok(());
     }

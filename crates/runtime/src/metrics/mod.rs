@@ -5,12 +5,25 @@ pub mod sampled;
 
 pub use factory::MetricFactory;
 
+use http::StatusCode;
 use parking_lot::Mutex;
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Returns the class of a status for a label, such as `2xx`.
+#[must_use]
+pub fn status_class(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        5 => "5xx",
+        _ => "1xx",
+    }
+}
 
 /// The registries of one process.
 #[derive(Clone, Default)]

@@ -1,6 +1,7 @@
 //! The directory of cells: which cell has a tenant. A cell is an installation with a PostgreSQL, topics and objects of its own. The
 //! directory is the database of one of them, or a small one with the same migrations.
 
+pub mod place;
 mod settings;
 
 pub use settings::CellSettings;
@@ -20,7 +21,7 @@ pub struct Cell {
     pub url: String,
     /// The prefix of its topics.
     pub topic_prefix: String,
-    /// Where its servers are, in the operator's words; may be empty.
+    /// The place of its servers, in the operator's words; may be empty.
     pub region: String,
 }
 
@@ -63,7 +64,7 @@ pub async fn set_cell(directory: &mut sqlx::PgConnection, cell: &Cell, at: Offse
     Ok(())
 }
 
-/// Returns the tenants whose cell changed after a version, in the order of the changes, at most `limit`.
+/// Returns the tenants that came to their cells after a version, in the order of the changes, at most `limit`.
 ///
 /// # Errors
 /// The database fails.

@@ -1,12 +1,13 @@
 //! The settings of an installation that is one cell of several.
 
+use crate::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use unslide_model::Secret;
 
-/// Where the directory of cells is, and which cell this is. Empty: there is one cell, and no directory.
+/// The directory of cells, and the name of this cell in it. Empty: there is one cell, and no directory.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct CellSettings {
@@ -25,6 +26,12 @@ impl CellSettings {
     #[must_use]
     pub fn is_on(&self) -> bool {
         !self.directory.reveal().is_empty()
+    }
+
+    /// Returns how the database of the directory is reached. `postgres` says which logins the operator allows.
+    #[must_use]
+    pub fn directory_settings(&self, postgres: &Settings) -> Settings {
+        Settings { url: self.directory.clone(), any_login: postgres.any_login, ..Settings::default() }
     }
 
     /// Returns everything that is wrong with these settings: field and reason.

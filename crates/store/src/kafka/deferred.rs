@@ -62,12 +62,12 @@ pub async fn list_ranges(store: &Store, topics: &[String]) -> Result<Vec<Deferre
     .await?)
 }
 
-/// A deferred range, and where its tenant is.
+/// A deferred range, and the location of its tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedRange {
     /// The range.
     pub range: DeferredRange,
-    /// Where the tenant is. One that does not exist counts as here.
+    /// The location of the tenant. One that does not exist counts as here.
     pub location: TenantLocation,
 }
 

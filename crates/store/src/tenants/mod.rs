@@ -13,7 +13,6 @@ pub mod figures;
 pub mod key_erasures;
 pub mod keys;
 pub mod persons;
-pub mod place;
 pub mod resource_uses;
 
 pub use config::{QuotaLimits, TenantStanding};
@@ -67,11 +66,11 @@ macro_rules! query_tenants {
     };
 }
 
-fn limits_json(limits: &QuotaLimits) -> Result<serde_json::Value> {
+pub(crate) fn limits_json(limits: &QuotaLimits) -> Result<serde_json::Value> {
     serde_json::to_value(limits).map_err(|e| StoreError::corrupt("tenants", e))
 }
 
-async fn announce_tenant(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
+pub(crate) async fn announce_tenant(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
     let message = Message::TenantConfig {
         version: tenant.version,
         state: tenant.state,

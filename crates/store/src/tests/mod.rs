@@ -1,5 +1,6 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
+mod cells;
 mod checked_statements;
 mod clocks;
 mod database;

@@ -215,12 +215,4 @@ mod tests {
         assert!(due(datetime!(2026-11-30 03:00 UTC)));
         assert!(!due(datetime!(2026-11-30 04:59 +2)));
     }
-
-    #[test]
-    fn pauses_after_failures_grow_to_an_hour() {
-        let seconds = [0, 1, 2, i32::MAX].map(|failures| server_pause(failures, None).whole_seconds());
-        assert_eq!(seconds, [10, 30, 90, 3_600]);
-        let wanted = [1, 60, 100_000].map(|wanted| server_pause(0, Some(Duration::seconds(wanted))));
-        assert_eq!(wanted.map(Duration::whole_seconds), [10, 60, 3_600]);
-    }
 }

@@ -130,7 +130,7 @@ pub async fn set_rules(tx: &mut TenantTx, app: &str, config: Option<&ScrubConfig
     Ok(stored.rows_affected() > 0)
 }
 
-/// What a report says of its changes.
+/// The changes that a report names.
 #[derive(FromRow)]
 struct TakenRow {
     counts: Option<Value>,

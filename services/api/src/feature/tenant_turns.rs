@@ -107,3 +107,16 @@ pub fn start_tenant_turns<W: TenantWork>(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_after_failures_of_a_server_grow_to_an_hour() {
+        let seconds = [0, 1, 2, i32::MAX].map(|failures| server_pause(failures, None).whole_seconds());
+        assert_eq!(seconds, [10, 30, 90, 3_600]);
+        let wanted = [1, 60, 100_000].map(|wanted| server_pause(0, Some(time::Duration::seconds(wanted))));
+        assert_eq!(wanted.map(time::Duration::whole_seconds), [10, 60, 3_600]);
+    }
+}

@@ -21,11 +21,7 @@ impl TenantClaims {
     pub fn new(cells: &CellSettings, postgres: &Settings, clock: Arc<dyn Clock>) -> TenantClaims {
         TenantClaims {
             cell: cells.is_on().then(|| cells.name.clone()),
-            settings: Settings {
-                url: cells.directory.clone(),
-                any_login: postgres.any_login,
-                ..Settings::default()
-            },
+            settings: cells.directory_settings(postgres),
             clock,
             directory: OnceCell::new(),
         }

@@ -11,10 +11,11 @@ use unslide_proto::{Message as _, headers, keys};
 use unslide_store::Store;
 use unslide_store::groups::rules;
 use unslide_store::outbox::{self, Message, Unsent};
+use unslide_store::place;
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
 use unslide_store::tenants::analyses::{self, AnalysisSwitches};
-use unslide_store::tenants::{self, TenantRecord, TenantStanding, place};
+use unslide_store::tenants::{self, TenantRecord, TenantStanding};
 use unslide_stream::OutRecord;
 
 /// Returns the records for messages, in their order. A record is `None` if the requested report no longer

@@ -2,15 +2,9 @@
 
 use crate::failure::IndexerError;
 use crate::pipeline::resources::Resources;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use tokio::time::Instant;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
-use unslide_stream::{OutRecord, Producer, Record, StreamError, admin};
-
-/// How long a topic that was found counts as there.
-const LOOK_UP_LIFETIME: Duration = Duration::from_secs(10);
+use unslide_stream::{OutRecord, Producer, Record, StreamError, TopicLookUps};
 
 /// A record of a tenant that has moved.
 pub struct MovedRecord<'r> {
@@ -26,15 +20,15 @@ pub struct CellWriter {
     names: TopicNames,
     /// Made for the first record.
     producer: Option<Producer>,
-    /// When topics of other cells were last found to exist.
-    found: BTreeMap<String, Instant>,
+    topics: TopicLookUps,
 }
 
 impl CellWriter {
     /// Creates a writer that has no connection yet.
     pub fn new(resources: &Resources) -> CellWriter {
         let names = resources.kafka.topic_names();
-        CellWriter { resources: resources.clone(), names, producer: None, found: BTreeMap::new() }
+        let topics = TopicLookUps::new(&resources.kafka);
+        CellWriter { resources: resources.clone(), names, producer: None, topics }
     }
 
     /// Passes records on. When it returns, all in-sync replicas have them.
@@ -56,12 +50,12 @@ impl CellWriter {
 
     async fn write_records(&mut self, records: &[MovedRecord<'_>]) -> Result<(), StreamError> {
         let targets: Vec<[String; 2]> = records.iter().map(|moved| self.list_targets(moved)).collect();
-        self.look_up(targets.iter().flatten().cloned().collect()).await?;
+        self.topics.look_up(targets.iter().flatten().cloned().collect()).await?;
         let copies = records.iter().zip(targets).map(|(moved, [own, shared])| {
-            let target = if self.found.contains_key(&own) { own } else { shared };
-            match self.found.contains_key(&target) {
-                true => Ok(OutRecord::copy_of(moved.record, target)),
-                false => Err(StreamError::NoTopic(target)),
+            let target = if self.topics.is_missing(&own) { shared } else { own };
+            match self.topics.is_missing(&target) {
+                true => Err(StreamError::NoTopic(target)),
+                false => Ok(OutRecord::copy_of(moved.record, target)),
             }
         });
         let copies: Vec<OutRecord> = copies.collect::<Result<_, _>>()?;
@@ -81,18 +75,5 @@ impl CellWriter {
         let named = |topic: &str| self.names.name_with_prefix(topic, moved.prefix);
         let shared = named(&topics.shared).unwrap_or_else(|| topics.shared.clone());
         [named(&moved.record.at.topic).unwrap_or_else(|| shared.clone()), shared]
-    }
-
-    /// Looks up which of these topics exist, except those that were found lately.
-    async fn look_up(&mut self, mut topics: BTreeSet<String>) -> Result<(), StreamError> {
-        let now = Instant::now();
-        self.found.retain(|_, at| now - *at < LOOK_UP_LIFETIME);
-        topics.retain(|topic| !self.found.contains_key(topic));
-        if topics.is_empty() {
-            return Ok(());
-        }
-        let missing = admin::find_missing_topics(&self.resources.kafka, topics.clone()).await?;
-        self.found.extend(topics.difference(&missing).map(|topic| (topic.clone(), now)));
-        Ok(())
     }
 }

@@ -48,7 +48,7 @@ const SCAN_FACTOR: usize = 20;
 /// Retention for the metric if a topic keeps all records.
 const UNLIMITED_SECONDS: i64 = 10 * 365 * 86_400;
 
-/// Tenants that another cell may be serving, each with the prefix of the topics of that cell. `None` if it is not known yet where the tenant
+/// Tenants that another cell may be serving, each with the prefix of the topics of that cell. `None` while it is not known in which cell the tenant
 /// stays.
 type Elsewhere = BTreeMap<TenantId, Option<String>>;
 

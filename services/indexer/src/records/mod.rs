@@ -55,7 +55,7 @@ impl Content {
     }
 }
 
-/// What is done with a record.
+/// The treatment of a record.
 #[derive(Clone, Debug)]
 pub enum RecordAction {
     /// It is read and stored.

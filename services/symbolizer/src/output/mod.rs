@@ -1,6 +1,5 @@
 //! Records that the worker writes: enriched reports, copies for later, dead letters, ledger entries.
 
-pub mod cell_topics;
 pub mod dead_letters;
 pub mod ledger;
 pub mod outcomes;

@@ -1,6 +1,5 @@
 //! The outcomes of a record that is not answered now: dead letter, retry, overflow, dropped.
 
-use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::{DeadLetterTopic, Provenance};
 use crate::output::ledger::Ledger;
 use crate::output::traces::RecordTraces;
@@ -12,7 +11,7 @@ use unslide_proto::headers;
 use unslide_proto::report::{Outcome, TerminalOutcome};
 use unslide_proto::topics::TopicNames;
 use unslide_stream::lane::Done;
-use unslide_stream::{OutRecord, Record};
+use unslide_stream::{OutRecord, Record, TopicLookUps};
 
 /// Number of keys in the overflow topic for a tenant's records, and so the maximum number of partitions.
 pub const OVERFLOW_KEYS: u8 = 2;
@@ -30,7 +29,7 @@ pub struct OutcomeWriter {
     pub letters: DeadLetterTopic,
     pub traces: Arc<RecordTraces>,
     /// Topics of other cells.
-    pub cells: CellTopics,
+    pub cells: TopicLookUps,
 }
 
 impl OutcomeWriter {

@@ -10,7 +10,6 @@ use crate::lanes::live::{self, Live};
 use crate::lanes::resymbolicate::{self, Requests};
 use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
-use crate::output::cell_topics::CellTopics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::outcomes::OutcomeWriter;
 use crate::output::tenant_topics::Outputs;
@@ -43,7 +42,8 @@ use unslide_runtime::traces::Tracer;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
 use unslide_stream::{
-    BatchLimits, Headers, OutRecord, Producer, Record, Settings, SignatureSettings, Signatures, admin, scan,
+    BatchLimits, Headers, OutRecord, Producer, Record, Settings, SignatureSettings, Signatures, TopicLookUps,
+    admin, scan,
 };
 use unslide_symbolicate::object::build_symcache;
 use unslide_symbolicate::symcache::{SYMCACHE_VERSION, SymCache};
@@ -288,7 +288,7 @@ impl Bench {
                     most_bytes: settings.max_copy_bytes(),
                 },
                 traces: traces.clone(),
-                cells: CellTopics::new(&settings),
+                cells: TopicLookUps::new(&settings),
             },
             warm_start,
             traces,

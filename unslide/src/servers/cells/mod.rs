@@ -6,8 +6,6 @@ mod set;
 use crate::configuration::{Configured, load_cells};
 use crate::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use unslide_model::SystemClock;
 use unslide_store::Store;
 use unslide_store::cells::{find_changed_tenants, list_cells};
 
@@ -48,9 +46,7 @@ pub fn run(command: Command) -> Outcome {
 
 /// Connects to the directory of cells.
 async fn connect_directory(settings: &unslide_door::Config) -> Result<Store, BoxError> {
-    let database = boot::directory_settings(&settings.cells, &settings.postgres);
-    let directory = Store::connect(&database, Arc::new(SystemClock)).await;
-    Ok(directory.map_err(|error| boot::directory_failed(&database, error))?)
+    Ok(boot::connect_directory(&settings.cells.directory_settings(&settings.postgres)).await?)
 }
 
 async fn print_cells(directory: &Store, as_json: bool) -> Outcome {

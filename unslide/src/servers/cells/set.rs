@@ -3,7 +3,6 @@
 use crate::configuration::{Administration, Configured, load_administration};
 use crate::prelude::*;
 use sqlx::{Connection, PgConnection};
-use std::sync::Arc;
 use unslide_model::{Clock, SystemClock, TenantId};
 use unslide_store::cells::{Cell, claim_tenant, list_cells, set_cell};
 use unslide_store::place::{TenantPlace, read_location};
@@ -32,7 +31,7 @@ pub struct Arguments {
     /// The prefix of its topics [default: `kafka.topic_prefix`, for the cell of these settings]
     #[arg(long, value_name = "PREFIX")]
     topic_prefix: Option<String>,
-    /// Where its servers are, in your words
+    /// The place of its servers, in your words
     #[arg(long)]
     region: Option<String>,
     /// Also enter the tenants of these settings' database that the directory does not have: for the first cell
@@ -64,11 +63,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(CommandError::usage(text).into());
     }
     block_on(async {
-        let mut database = boot::directory_settings(cells, &administration.postgres);
+        let mut database = cells.directory_settings(&administration.postgres);
         // That of the tables' owner.
         database.any_login = true;
+        let directory = boot::connect_directory(&database).await?;
         let failed = |error| boot::directory_failed(&database, error);
-        let directory = Store::connect(&database, Arc::new(SystemClock)).await.map_err(failed)?;
         let listed = list_cells(&directory).await.map_err(failed)?;
         let before = listed.into_iter().find(|cell| cell.name == arguments.cell);
         let cell = merge_cell(arguments, before, is_own.then_some(&administration.kafka.topic_prefix))?;

@@ -4,7 +4,7 @@
 mod disagreement;
 mod files;
 
-use crate::configuration::{self, Administration, Configured, FsckConfiguration};
+use crate::configuration::{self, Administration, Configured, ServerSections};
 use crate::prelude::*;
 use disagreement::{Disagreement, DisagreementKind, Disagreements};
 use std::collections::BTreeSet;
@@ -33,8 +33,7 @@ pub struct Arguments {
 
 /// Compares, and prints what was found with what repairs it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let FsckConfiguration { administration: servers, objects } =
-        configuration::for_fsck(&arguments.configured)?;
+    let ServerSections { administration: servers, objects } = configuration::for_fsck(&arguments.configured)?;
     let mut found = Disagreements::new(arguments.limit);
     block_on(async {
         let store = boot::connect_database(&servers.postgres, &servers.hooks).await?;

@@ -3,12 +3,11 @@
 use crate::configuration::Configured;
 use crate::configuration::cell_pair::{CellConfiguration, load_other_cell, load_own_cell};
 use crate::prelude::*;
-use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_cli::{confirm_action, quantity};
-use unslide_model::{SystemClock, TenantId};
-use unslide_store::{Settings, Store};
+use unslide_model::TenantId;
+use unslide_store::Settings;
 use unslide_stream::admin;
 use unslide_tenant_move::{
     CellServers, Examination, Move, MoveLimits, MoveObserver, Obstacles, TenantMoveError, abort_move,
@@ -87,15 +86,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 async fn run_move(arguments: &Arguments, from: &CellConfiguration, to: &CellConfiguration) -> Outcome {
     let (old, new) = (connect_cell(from).await?, connect_cell(to).await?);
-    let directory =
-        Settings { url: from.administration.cells.directory.clone(), any_login: true, ..Settings::default() };
-    let directory = Store::connect(&directory, Arc::new(SystemClock)).await.map_err(|error| {
-        let address = boot::database_address(&directory);
-        CommandError::caused(
-            format!("the directory of cells at {address} (cells.directory) cannot be used"),
-            error,
-        )
-    })?;
+    let mut directory = from.administration.cells.directory_settings(&from.administration.postgres);
+    // That of the tables' owner.
+    directory.any_login = true;
+    let directory = boot::connect_directory(&directory).await?;
     let is_one_store = from.objects.endpoint == to.objects.endpoint;
     let usual = MoveLimits::default();
     let limits = MoveLimits {

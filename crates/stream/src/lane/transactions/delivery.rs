@@ -1,4 +1,4 @@
-//! What the client reports of the records of transactions.
+//! The client's reports on records of transactions.
 
 use crate::client;
 use crate::lane::{Control, Observer};

@@ -23,9 +23,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
-use unslide_runtime::clients::{Network, TrustedProxies};
+use unslide_runtime::clients::{ConnectionTasks, Network, TrustedProxies, accept_connection};
 
 /// Unsent bytes that the kernel may buffer for a client, so that a client that stops reading is noticed
 /// within seconds.
@@ -64,8 +63,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     drain: Duration,
 ) {
-    let tasks = TaskTracker::new();
-    let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
+    let tasks = ConnectionTasks::default();
     let connections = Connections::new(settings.limit, settings.per_network);
     tokio::pin!(stop);
     loop {
@@ -80,28 +78,18 @@ pub async fn serve(
             open.client().clone(),
             app.clone(),
             settings.clone(),
-            finish.clone(),
+            tasks.finish_token(),
         );
-        let (abort, metrics) = (abort.clone(), settings.metrics.clone());
-        tasks.spawn(async move {
-            metrics.open.inc();
+        let evicted = settings.metrics.evicted.clone();
+        tasks.spawn(settings.metrics.open.clone(), async move {
             tokio::select! {
                 () = connection => {}
-                () = abort.cancelled() => {}
-                () = open.wait_for_eviction() => metrics.evicted.inc(),
+                () = open.wait_for_eviction() => evicted.inc(),
             }
-            metrics.open.dec();
-            drop(open);
         });
     }
     drop(listener);
-    finish.cancel();
-    tasks.close();
-    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
-        tracing::warn!(connections.open = tasks.len(), "requests were cut off at the end of the drain time");
-        abort.cancel();
-        tasks.wait().await;
-    }
+    tasks.drain(drain).await;
 }
 
 /// Accepts the next connection once there is room for it.
@@ -110,24 +98,13 @@ async fn next(
     connections: &Connections,
     proxies: &TrustedProxies,
 ) -> (TcpStream, OpenConnection, IpAddr) {
+    let (stream, peer) = accept_connection(listener).await;
+    let network = (!proxies.is_trusted(peer)).then(|| Network::from_address(peer));
     loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let network = (!proxies.is_trusted(peer.ip())).then(|| Network::from_address(peer.ip()));
-                loop {
-                    if let Some(open) = connections.open_connection(network) {
-                        return (stream, open, peer.ip());
-                    }
-                    connections.wait_for_change().await;
-                }
-            }
-            Err(error) => {
-                // The process has no file descriptors left, or the connection was already gone: the listener
-                // itself works.
-                tracing::warn!(error = %error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        if let Some(open) = connections.open_connection(network) {
+            return (stream, open, peer);
         }
+        connections.wait_for_change().await;
     }
 }
 

@@ -1,8 +1,7 @@
-//! Where the data of a tenant is, if there are several cells.
+//! The location of a tenant's data among several cells.
 
-use super::{TenantRecord, announce_tenant};
 use crate::column::{JsonColumn, TenantColumn, U64, words};
-use crate::tenants::{QuotaLimits, TenantStanding};
+use crate::tenants::{QuotaLimits, TenantRecord, TenantStanding, announce_tenant, limits_json};
 use crate::{BatchTx, OwnerTx, Result, Store, StoreError, TenantTx};
 use std::collections::BTreeSet;
 use time::Duration;
@@ -22,7 +21,7 @@ words! {
     }
 }
 
-/// Where the data of a tenant is.
+/// The location of a tenant's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantLocation {
     /// The part of this cell.
@@ -31,7 +30,7 @@ pub struct TenantLocation {
     pub moved_to: Option<String>,
 }
 
-/// A tenant whose rows a transaction is about to write, as it is in this cell.
+/// A tenant of this cell, before a transaction writes rows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnteredTenant {
     /// Whether the tenant is served.
@@ -92,7 +91,7 @@ pub async fn keep_here<D>(
     Ok(due)
 }
 
-/// Returns where the data of the transaction's tenant is; `None` if there is no such tenant. A freeze that is over counts as
+/// Returns the location of the data of the transaction's tenant; `None` if there is no such tenant. A freeze that is over counts as
 /// [`TenantPlace::Here`].
 ///
 /// # Errors
@@ -151,7 +150,7 @@ pub async fn wait_for_writers(tx: &mut TenantTx) -> Result<()> {
     Ok(())
 }
 
-/// Records that another cell serves the transaction's tenant, whose topics have this prefix, and announces it: its records are
+/// Records that the cell with this prefix of topics serves the transaction's tenant, and announces it: its records are
 /// passed on from then on. Returns false if the freeze is over.
 ///
 /// # Errors
@@ -196,13 +195,13 @@ async fn change_place(
     Ok(true)
 }
 
-/// Adds the transaction's tenant to this cell as one whose rows are being copied, as another cell has it. Adds nothing if it is
+/// Adds the transaction's tenant to this cell as another cell has it, while its rows are being copied. Adds nothing if it is
 /// there already.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] if this cell serves a tenant of that name, or the database fails.
 pub async fn add_arriving(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<()> {
-    let limits = super::limits_json(&tenant.limits)?;
+    let limits = limits_json(&tenant.limits)?;
     let (connection, slug, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO tenants (slug, name, state, limits, version, created_at, updated_at, place)

@@ -1,0 +1,2 @@
+mod moving;
+mod place;
