@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 use unslide_embedded::{BrokerLogin, S3Endpoint, free_port};
+use unslide_harness::create_service_database;
 use unslide_testkit::servers;
 
 /// The tenant that an installation is made with.
@@ -88,7 +89,10 @@ impl Installation {
             object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
             kafka_admin: None,
         };
-        let mut installation = Installation::prepare_on(&place, folder, settings).await;
+        let mut installation = Installation::configure(&place, folder, settings);
+        // A whole migration takes more time than most tests.
+        Box::pin(create_service_database(&installation.database)).await;
+        installation.command_succeeds(&["migrate", "--topics"]);
         installation._s3 = Some(s3);
         installation
     }
@@ -109,10 +113,16 @@ impl Installation {
     /// # Panics
     /// If a step fails.
     pub async fn unmigrated_on(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
+        let installation = Installation::configure(place, folder, settings);
+        let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
+        let create = format!("CREATE DATABASE {}", installation.database);
+        admin.execute(sqlx::AssertSqlSafe(create)).await.expect("a database");
+        installation
+    }
+
+    fn configure(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
         let name = servers::unique("e2e");
         let database = name.replace('-', "_");
-        let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
-        admin.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.expect("a database");
         let port = free_port().expect("a port");
         let url = place.database_url(&database);
         let mut environment = BTreeMap::from(

@@ -3,9 +3,10 @@
 use crate::fixtures::Fnv;
 use crate::servers;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// The advisory lock of the process that makes the template.
 const TEMPLATE_LOCK: i64 = 0x756e_736c_6964_6574;
@@ -28,24 +29,30 @@ pub async fn execute(url: &str, statements: &str) {
 }
 
 /// Makes a database with the schema of the migrations; its URL. It is a copy, which takes a fraction of the time of the
-/// migrations: `migrate` gets the URL of the one that is copied, once for each state of the migrations.
+/// migrations: `fill` gets the URL of the one that is copied, once for each state of the migrations and each `kind`, a word of what
+/// else `fill` makes.
 ///
 /// # Panics
-/// If PostgreSQL or `migrate` fails.
-pub async fn create(name: &str, migrate: impl AsyncFnOnce(String)) -> String {
-    static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-    let template = TEMPLATE.get_or_init(|| make_template(migrate)).await;
+/// If PostgreSQL or `fill` fails.
+pub async fn create(name: &str, kind: &str, fill: impl AsyncFnOnce(String)) -> String {
+    static TEMPLATES: Mutex<BTreeMap<String, String>> = Mutex::const_new(BTreeMap::new());
+    let mut templates = TEMPLATES.lock().await;
+    if !templates.contains_key(kind) {
+        templates.insert(kind.to_owned(), make_template(kind, fill).await);
+    }
+    let template = templates[kind].clone();
+    std::mem::drop(templates);
     // Through the log it takes twice the CPU time.
     execute(&servers::postgres(), &format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
         .await;
     url(name)
 }
 
-async fn make_template(migrate: impl AsyncFnOnce(String)) -> String {
+async fn make_template(kind: &str, fill: impl AsyncFnOnce(String)) -> String {
     let mut key = Fnv::new();
     key.folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations"));
-    let name = format!("unslide_template_{:016x}", key.0);
-    let unfinished = format!("{name}_unfinished");
+    let name = format!("unslide_template_{:016x}_{kind}", key.0);
+    let unfinished = format!("unfinished_{name}");
     let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
     sqlx::query("SELECT pg_advisory_lock($1)")
         .bind(TEMPLATE_LOCK)
@@ -58,7 +65,7 @@ async fn make_template(migrate: impl AsyncFnOnce(String)) -> String {
             let statement = AssertSqlSafe(format!("{statement} {unfinished}"));
             sqlx::query(statement).execute(&mut server).await.expect("a database");
         }
-        migrate(url(&unfinished)).await;
+        fill(url(&unfinished)).await;
         until_unused(&mut server, &unfinished).await;
         let rename = AssertSqlSafe(format!("ALTER DATABASE {unfinished} RENAME TO {name}"));
         sqlx::query(rename).execute(&mut server).await.expect("renamed");

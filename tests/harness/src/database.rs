@@ -4,8 +4,11 @@ use crate::service::SERVICE_TIMEOUT;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
-use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, TenantId};
+use time::{Date, Duration, OffsetDateTime};
+use tokio::sync::{Mutex, MutexGuard};
+use unslide_model::{
+    ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, SystemClock, TenantId,
+};
 use unslide_store::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails};
 use unslide_store::tenants::{self, QuotaLimits};
 use unslide_store::{Settings, Store, StoreHook, erasure, partitions};
@@ -53,16 +56,17 @@ pub struct TestDatabase {
     pub clock: Arc<FixedClock>,
     /// The store with the hooks that are tested.
     pub store: Store,
+    /// The connection of [`TestDatabase::rows`] and [`TestDatabase::execute`].
+    owner: Mutex<Option<PgConnection>>,
 }
 
 impl TestDatabase {
     /// Makes a migrated database with the tenants [`acme`] and [`umbrella`], and tables for the days around [`start`].
     pub async fn new(hooks: &[StoreHook]) -> TestDatabase {
         let name = servers::unique("unslide-feature").replace('-', "_");
-        let migrate = async |url| {
-            unslide_store::apply_migrations(&Secret::new(url)).await.expect("migrated");
-        };
-        let url = databases::create(&name, migrate).await;
+        let day = start().date();
+        let days = (day - Duration::days(3), day + Duration::DAY);
+        let url = Box::pin(create_with_days(&name, "feature_days", days)).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 8, ..Settings::with_url(url.clone()) };
         let store =
@@ -73,11 +77,7 @@ impl TestDatabase {
             made.expect("the database").expect("a new tenant");
             tx.commit().await.expect("committed");
         }
-        let day = start().date();
-        partitions::ensure_partitions(&store, day - Duration::days(3), day + Duration::DAY)
-            .await
-            .expect("partitions");
-        TestDatabase { name, url, clock, store }
+        TestDatabase { name, url, clock, store, owner: Mutex::new(None) }
     }
 
     /// Lets time pass.
@@ -105,10 +105,9 @@ impl TestDatabase {
 
     /// Rows as the owner sees them: those of all tenants.
     pub async fn rows(&self, query: &str) -> Vec<PgRow> {
-        let mut owner = PgConnection::connect(&self.url).await.expect("PostgreSQL");
-        let rows = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut owner).await.expect(query);
-        owner.close().await.expect("closed");
-        rows
+        let mut owner = self.connect_owner().await;
+        let statement = sqlx::query(AssertSqlSafe(query.to_owned())).persistent(false);
+        statement.fetch_all(owner.as_mut().expect("a connection")).await.expect(query)
     }
 
     /// The number that a query gives to the owner.
@@ -129,7 +128,18 @@ impl TestDatabase {
 
     /// Changes the database as its owner.
     pub async fn execute(&self, statement: &str) {
-        databases::execute(&self.url, statement).await;
+        let mut owner = self.connect_owner().await;
+        let statements = sqlx::raw_sql(AssertSqlSafe(statement.to_owned()));
+        statements.execute(owner.as_mut().expect("a connection")).await.expect(statement);
+    }
+
+    /// One connection serves the whole test: each new one costs PostgreSQL a process.
+    async fn connect_owner(&self) -> MutexGuard<'_, Option<PgConnection>> {
+        let mut owner = self.owner.lock().await;
+        if owner.is_none() {
+            *owner = Some(PgConnection::connect(&self.url).await.expect("PostgreSQL"));
+        }
+        owner
     }
 }
 
@@ -145,6 +155,19 @@ impl Drop for TestDatabase {
         .join();
         assert!(dropped.is_ok() || std::thread::panicking(), "the test's database was not dropped");
     }
+}
+
+/// Makes a migrated database that has the tables of some days; its URL. It is a copy of one that is made once for each `kind`, a word
+/// for these days: the tables of a day take PostgreSQL more time than most tests.
+pub async fn create_with_days(name: &str, kind: &str, (first, last): (Date, Date)) -> String {
+    let fill = async |url: String| {
+        unslide_store::apply_migrations(&Secret::new(url.clone())).await.expect("migrated");
+        let store =
+            Store::connect(&Settings::with_url(url), Arc::new(SystemClock)).await.expect("a database");
+        partitions::ensure_partitions(&store, first, last).await.expect("partitions");
+        store.close().await;
+    };
+    databases::create(name, kind, fill).await
 }
 
 /// Report number `n`, as it comes first: one app image without symbols, one system image.

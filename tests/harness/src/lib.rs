@@ -14,15 +14,25 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
+use time::{Duration, UtcOffset};
 use unslide_artifacts::ObjectStore;
 use unslide_embedded::S3Endpoint;
-use unslide_model::{Secret, SystemClock, TenantId};
+use unslide_model::{Clock, Secret, SystemClock, TenantId};
 use unslide_store::Store;
 use unslide_store::tenants::{self, QuotaLimits};
 use unslide_stream::admin;
 use unslide_testkit::{databases, servers};
 
 const BUCKET: &str = "unslide";
+/// The days for which an indexer makes tables ahead.
+const DAYS_AHEAD: Duration = Duration::days(7);
+
+/// Makes a migrated database as an indexer leaves it, with the tables of today and the days ahead; its URL.
+pub async fn create_service_database(name: &str) -> String {
+    let today = SystemClock.now().to_offset(UtcOffset::UTC).date();
+    let kind = format!("days_{}", today.to_julian_day());
+    database::create_with_days(name, &kind, (today, today + DAYS_AHEAD)).await
+}
 
 /// The servers of one test.
 pub struct TestServers {
@@ -43,11 +53,8 @@ impl TestServers {
     /// Makes them, with names that begin so. `change` sets what is special about the topics.
     pub async fn start(name: &str, change: impl FnOnce(&mut unslide_stream::Settings)) -> TestServers {
         let name = servers::unique(name);
-        let migrate = async |url| {
-            unslide_store::apply_migrations(&Secret::new(url)).await.expect("migrated");
-        };
         let database = name.replace('-', "_");
-        let postgres = unslide_store::Settings::with_url(databases::create(&database, migrate).await);
+        let postgres = unslide_store::Settings::with_url(Box::pin(create_service_database(&database)).await);
         let store = Store::connect(&postgres, Arc::new(SystemClock)).await.expect("a database");
         let mut kafka = unslide_stream::Settings {
             topic_prefix: format!("{name}."),

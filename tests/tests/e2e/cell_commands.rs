@@ -16,7 +16,7 @@ async fn make_database(name: &str) -> String {
     let migrate = async |url| {
         unslide_store::apply_migrations(&Secret::new(url)).await.expect("migrated");
     };
-    databases::create(name, migrate).await
+    databases::create(name, "migrated", migrate).await
 }
 
 /// Makes a cell with a database, whose settings name the directory and the files of other cells.

@@ -27,7 +27,7 @@ async fn every_description_is_what_the_database_says_of_the_statement() {
     let migrate = async |url| {
         apply_migrations(&Secret::new(url)).await.unwrap();
     };
-    let url = databases::create(&name, migrate).await;
+    let url = databases::create(&name, "migrated", migrate).await;
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.sqlx");
     let mut wrong = Vec::new();

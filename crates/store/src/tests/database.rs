@@ -45,10 +45,17 @@ impl Database {
     /// [`start`].
     pub async fn new() -> Database {
         let name = servers::unique("unslide-store").replace('-', "_");
-        let migrate = async |url| {
-            apply_migrations(&Secret::new(url)).await.unwrap();
+        // The tables of a day take PostgreSQL more time than most tests.
+        let fill = async |url: String| {
+            apply_migrations(&Secret::new(url.clone())).await.unwrap();
+            let clock = Arc::new(FixedClock::at_micros(START_MICROS));
+            let store = Store::connect_timed(&Settings::with_url(url), clock).await.unwrap();
+            let day = start().date();
+            let (first, last) = (day - Duration::days(3), day + Duration::DAY);
+            partitions::ensure_partitions(&store, first, last).await.unwrap();
+            store.close().await;
         };
-        let url = databases::create(&name, migrate).await;
+        let url = databases::create(&name, "store_days", fill).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 24, ..Settings::with_url(url.clone()) };
         let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
@@ -58,10 +65,6 @@ impl Database {
             tenants::create_tenant(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
-        let day = start().date();
-        partitions::ensure_partitions(&database.store, day - Duration::days(3), day + Duration::DAY)
-            .await
-            .unwrap();
         database
     }
 
