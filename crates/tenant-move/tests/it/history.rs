@@ -31,7 +31,7 @@ async fn create_history() -> History {
 
 /// A world in which the old cell has a history, and the five reports of the tenant may move there.
 async fn old_world(history: &History) -> World {
-    let mut world = World::with_reports().await;
+    let mut world = Box::pin(World::with_reports()).await;
     world.west.store = world.west.store.clone().with_history(Some(history.clone()));
     // Bodies have to be in segments first.
     world.from.execute("DELETE FROM report_bodies WHERE tenant = 'acme'").await;
@@ -75,7 +75,7 @@ async fn assert_moved(world: &World, reports: &[String]) {
 #[tokio::test]
 async fn rows_in_clickhouse_come_back_first_and_stay_until_the_move_ends() {
     let history = create_history().await;
-    let world = old_world(&history).await;
+    let world = Box::pin(old_world(&history)).await;
     let reports = rows_of(&world.from, "acme").await["reports"].clone();
     assert_eq!(reports.len(), 5);
     let store = &world.west.store;
@@ -108,7 +108,7 @@ async fn rows_in_clickhouse_come_back_first_and_stay_until_the_move_ends() {
 #[tokio::test]
 async fn a_move_to_clickhouse_that_had_begun_is_waited_for() {
     let history = create_history().await;
-    let world = old_world(&history).await;
+    let world = Box::pin(old_world(&history)).await;
     let reports = rows_of(&world.from, "acme").await["reports"].clone();
     let store = &world.west.store;
     let begun = begin_move(store, &history).await.unwrap();
