@@ -2,6 +2,7 @@
 
 use crate::catalog::Tables;
 use crate::examination::find_refusals;
+use crate::history::bring_rows_back;
 use crate::observer::seconds_since;
 use crate::partitions::prepare_partitions;
 use crate::places::Places;
@@ -26,7 +27,8 @@ pub(crate) async fn check_move(job: &Move<'_>, places: &Places) -> Result<(), Te
     }
 }
 
-/// Adds the tenant to the new cell, and has changes of its rows noted in the old one. Returns the tables that move.
+/// Brings rows of the tenant back from ClickHouse, adds it to the new cell, and has changes of its rows noted in the old one. Returns the
+/// tables that move.
 pub(crate) async fn prepare_copy(job: &Move<'_>) -> Result<Tables, TenantMoveError> {
     let begin = Instant::now();
     let mut from = begin_owner(job.from, &job.tenant, Reads::Latest, TimeLimits::NONE).await?;
@@ -39,6 +41,7 @@ pub(crate) async fn prepare_copy(job: &Move<'_>) -> Result<Tables, TenantMoveErr
         return Err(TenantMoveError::Other(format!("the tenant {} is gone", job.tenant)));
     };
     copying::begin_progress(job).await?;
+    bring_rows_back(job).await?;
     let mut to = begin_owner(job.to, &job.tenant, Reads::Latest, TimeLimits::NONE).await?;
     // Nothing is due for a suspended tenant. The switch sets its true state.
     let arriving = TenantRecord { state: TenantStanding::Suspended, ..tenant };

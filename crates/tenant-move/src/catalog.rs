@@ -17,7 +17,7 @@ const STAYING: [(&str, &str); 8] = [
     ("tenant_erasures", "it is the proof of the erasure in the old cell"),
     ("partial_uploads", "their parts are in the old bucket: the client begins again"),
     ("upload_parts", "as partial_uploads"),
-    ("history_moves", "a tenant with rows in ClickHouse does not move"),
+    ("history_moves", "rows come back from ClickHouse before a move, and the erasure ends the rest"),
     ("history_deletions", "as history_moves"),
     ("history_tenants", "as history_moves"),
 ];

@@ -2,6 +2,7 @@
 
 use crate::catalog::{MovedTable, Tables, quote_name, quote_text};
 use crate::error::During;
+use crate::history::{NO_HISTORY, count_rows_to_bring, has_history};
 use crate::objects::count_objects;
 use crate::places::Places;
 use crate::transactions::{Reads, TimeLimits, begin_owner};
@@ -12,9 +13,6 @@ use unslide_artifacts::keys;
 use unslide_store::cells::list_cells;
 use unslide_store::place::TenantPlace;
 use unslide_store::tenants::{self, TenantStanding};
-
-/// The tables of old rows in ClickHouse.
-const HISTORY_TABLES: [&str; 3] = ["history_tenants", "history_moves", "history_deletions"];
 
 /// How the columns of secrets begin that are sealed with a key of the service.
 const SEALED_COLUMN: &str = "sealed_";
@@ -35,6 +33,8 @@ pub struct TableSize {
 pub struct Examination {
     /// Tables with rows of the tenant, in the order in which they are copied.
     pub tables: Vec<TableSize>,
+    /// Rows of reports in ClickHouse, which come back to PostgreSQL first.
+    pub history_rows: u64,
     /// Objects of the tenant.
     pub objects: u64,
     /// Bytes of these objects.
@@ -86,6 +86,7 @@ pub(crate) async fn examine_move(job: &Move<'_>) -> Result<Examination, TenantMo
         .await
         .during(&job.from.name, "counting uploads")?;
     tx.rollback().await?;
+    examination.history_rows = count_rows_to_bring(job).await?;
     examination.unfinished_uploads = number(unfinished);
     let counted = count_objects(&job.from.objects, &keys::tenant_prefix(&job.tenant)).await?;
     examination.objects = counted.listed;
@@ -183,21 +184,10 @@ async fn find_state_refusals(job: &Move<'_>) -> Result<Vec<String>, TenantMoveEr
     if tenants::get(&mut tx).await?.is_some_and(|tenant| tenant.state == TenantStanding::Deleted) {
         refusals.push("it was deleted".to_owned());
     }
-    for table in HISTORY_TABLES {
-        let any = format!("SELECT EXISTS (SELECT FROM {table} t WHERE t.tenant = $1)");
-        let any: bool = sqlx::query_scalar(AssertSqlSafe(any))
-            .bind(job.tenant.as_str())
-            .fetch_one(tx.parts().0)
-            .await
-            .during(&job.from.name, "looking for rows in ClickHouse")?;
-        if any {
-            refusals.push(
-                "it has rows in ClickHouse, which are not moved: `unslide leave-history` brings them back first".to_owned(),
-            );
-            break;
-        }
-    }
     tx.rollback().await?;
+    if job.from.store.history().is_none() && has_history(job).await? {
+        refusals.push(NO_HISTORY.to_owned());
+    }
     Ok(refusals)
 }
 

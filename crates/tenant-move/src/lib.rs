@@ -18,6 +18,7 @@ mod copying;
 mod error;
 mod examination;
 mod freeze;
+mod history;
 mod leaving;
 mod notes;
 mod objects;
@@ -42,7 +43,7 @@ use unslide_store::Store;
 pub struct CellServers {
     /// Its name in the directory.
     pub name: String,
-    /// Its database. The login is that of the tables' owner.
+    /// Its database. The login is that of the tables' owner. With the history of its settings, from which rows come back.
     pub store: Store,
     /// Its objects.
     pub objects: ObjectStore,

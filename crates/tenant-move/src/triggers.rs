@@ -62,7 +62,8 @@ pub(crate) async fn watch_tables(
                 )
             })
             .collect();
-        change_locked(cell, &job.tenant, &statements.join("; "), &format!("watching {}", table.name)).await?;
+        execute_locked(cell, &job.tenant, &statements.join("; "), &format!("watching {}", table.name))
+            .await?;
     }
     Ok(())
 }
@@ -91,13 +92,13 @@ pub(crate) async fn remove_triggers(cell: &CellServers, tenant: &TenantId) -> Re
                 quote_name(&table)
             )
         });
-        change_locked(cell, tenant, &statements.join("; "), &format!("no longer watching {table}")).await?;
+        execute_locked(cell, tenant, &statements.join("; "), &format!("no longer watching {table}")).await?;
     }
     Ok(())
 }
 
-/// Changes a table's triggers as soon as its lock is to be had.
-async fn change_locked(
+/// Executes statements in a transaction as soon as their lock is to be had.
+pub(crate) async fn execute_locked(
     cell: &CellServers,
     tenant: &TenantId,
     statements: &str,

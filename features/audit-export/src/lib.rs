@@ -90,8 +90,7 @@ fn for_api(config: AuditExportApiSettings) -> ApiFeature {
             // A second start in one process keeps the first gauge.
             let _ = audit_export.lag.set(MetricFactory(&host.metrics).register_gauge(LAG_METRIC, LAG_HELP)?);
             let sender = AuditSender::new(audit_export.clone(), api.symbolication.storage.store.clone());
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(sender, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(sender, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -43,8 +43,7 @@ fn for_api() -> ApiFeature {
             // The task that waits for the end of the host ends with it: the sweep is the work.
             drop(outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?);
             let sweep = BodySweep::new(api.symbolication.storage.clone(), outcomes.clone());
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(sweep, store, LOOK_INTERVAL, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(sweep, LOOK_INTERVAL, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -105,8 +105,7 @@ fn for_api(config: ChatApiSettings) -> ApiFeature {
         }],
         start: Some(Arc::new(move |api, host| {
             let worker = SlackWorker::new(chat.clone(), api.symbolication.storage.store.clone());
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(worker, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(worker, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -78,8 +78,7 @@ fn for_api(settings: OtlpApiSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             otlp.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let sender = ReportSender::new(otlp.clone(), &api.symbolication);
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(sender, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(sender, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -53,8 +53,7 @@ fn for_api() -> ApiFeature {
             // The task that waits for the end of the host ends with it: the search is the work.
             drop(outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?);
             let search = OwnerSearch::new(&api.symbolication, &outcomes);
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(search, store, LOOK_INTERVAL, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(search, LOOK_INTERVAL, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

@@ -54,8 +54,7 @@ fn for_api(settings: StoredEventsSettings) -> ApiFeature {
             }
             let publisher = EventPublisher::new(api.broker.clone(), outcomes.clone(), lag);
             let look_interval = Duration::from_millis(settings.look_millis);
-            let store = api.broker.storage.store.clone();
-            Ok(start_tenant_turns(publisher, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(publisher, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

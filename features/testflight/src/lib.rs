@@ -89,8 +89,7 @@ fn for_api(settings: TestFlightSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             inbox.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let poller = Poller::new(inbox.clone(), &api.broker, &api.symbolication);
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(poller, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(poller, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

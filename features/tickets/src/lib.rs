@@ -143,8 +143,7 @@ fn for_api(config: TicketApiSettings) -> ApiFeature {
         start: Some(Arc::new(move |api, host| {
             tickets.outcomes.start(host, OUTCOME_METRIC, OUTCOME_HELP)?;
             let worker = TicketWorker::new(tickets.clone(), &api.symbolication);
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(worker, store, look_interval, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(worker, look_interval, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     }

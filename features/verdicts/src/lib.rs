@@ -45,8 +45,7 @@ pub fn feature() -> ConfiguredFeature {
         show_panel: Some(panels::show_panel),
         start: Some(Arc::new(|api, host| {
             let judge = RegressionJudge::new(api.symbolication.storage.store.clone());
-            let store = api.symbolication.storage.store.clone();
-            Ok(start_tenant_turns(judge, store, LOOK_INTERVAL, host.shutdown.token().clone()))
+            Ok(start_tenant_turns(judge, LOOK_INTERVAL, host.shutdown.token().clone()))
         })),
         ..ApiFeature::new(NAME)
     })

@@ -13,7 +13,7 @@ use unslide_history::History;
 use unslide_model::{TenantId, format_causes};
 use unslide_runtime::{Host, Shutdown};
 use unslide_store::history::{self, BegunMove, DueMove, HistoryExpiry};
-use unslide_store::{Store, partitions};
+use unslide_store::{Store, StoreError, partitions};
 
 /// Timeout for one move. An intent that is older than twice this has no writer.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -152,6 +152,8 @@ impl HistoryMover {
                         moved_any = true;
                         self.metrics.history_moved_rows.inc_by(rows);
                     }
+                    // The cell that serves a tenant that is moving does it.
+                    Err(MoveError::Store(StoreError::TenantMoving)) => break,
                     Err(trouble) => {
                         tracing::warn!(
                             error = format_causes(&trouble),
@@ -281,7 +283,7 @@ impl HistoryMover {
         let mut failed = None;
         for KeptDays { tenant, reports, .. } in kept {
             match Box::pin(self.expire_tenant(tenant, *reports)).await {
-                Ok(()) => {}
+                Ok(()) | Err(MoveError::Store(StoreError::TenantMoving)) => {}
                 Err(MoveError::Store(error)) if error.is_outage() => return Err(error.into()),
                 Err(trouble) => {
                     tracing::warn!(

@@ -4,7 +4,7 @@ use crate::prelude::*;
 use serde::Serialize;
 use unslide_model::shell_word;
 use unslide_stream::Settings;
-use unslide_stream::access::{AccessRule, KafkaLogin, access_rules};
+use unslide_stream::access::{AccessRule, KafkaLogin, access_rules, passing_rules};
 
 /// Arguments of `unslide migrate --acls`.
 #[derive(Args)]
@@ -16,6 +16,9 @@ pub struct AclArguments {
     /// The principal of a service, of `migrate`, `audit`, `gateway` or `keda` [default: User:unslide-api and so on]
     #[arg(long, value_name = "NAME=PRINCIPAL", requires = "acls", value_parser = parse_principal)]
     principal: Vec<(KafkaLogin, String)>,
+    /// The prefix of another cell's topics, for each cell to which tenants may move: its topics get what this cell passes on
+    #[arg(long, value_name = "PREFIX", requires = "acls")]
+    cell_prefix: Vec<String>,
     /// Print JSON instead of commands
     #[arg(long, requires = "acls")]
     json: bool,
@@ -53,7 +56,9 @@ pub fn print_rules(settings: &Settings, arguments: &AclArguments) -> Outcome {
         let chosen = arguments.principal.iter().rfind(|(chosen, _)| *chosen == login);
         chosen.map_or_else(|| format!("User:unslide-{}", login.name()), |(_, principal)| principal.clone())
     };
-    let rules = access_rules(settings).into_iter();
+    let others = arguments.cell_prefix.iter().filter(|prefix| **prefix != settings.topic_prefix);
+    let passing = others.flat_map(|prefix| passing_rules(settings, prefix));
+    let rules = access_rules(settings).into_iter().chain(passing);
     let rules: Vec<PrintedRule> =
         rules.map(|rule| PrintedRule { principal: principal(rule.login), rule }).collect();
     if arguments.json {

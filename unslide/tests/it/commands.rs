@@ -235,6 +235,12 @@ fn the_rights_of_each_login_are_printed_without_a_server() {
         "names": ["staging.unslide.relay"], "operations": ["Write"],
     });
     assert!(rules.contains(&relay), "{rules:?}");
+    // With the rights to pass records on to another cell; its own prefix is none of another.
+    let cells = printed(&["--cell-prefix", "east.", "--cell-prefix", "staging."]);
+    let (own, passing): (Vec<&str>, Vec<&str>) = cells.lines().partition(|line| !line.contains(" east."));
+    assert_eq!(own, printed(&[]).lines().collect::<Vec<_>>());
+    let indexer = "--add --allow-principal User:unslide-indexer --operation Write --topic east.crash.symbolicated --topic east.crash.sessions";
+    assert!(passing.len() == 2 && passing.iter().any(|line| line.contains(indexer)), "{passing:?}");
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use crate::column::{JsonColumn, TenantColumn, U64, words};
 use crate::tenants::{QuotaLimits, TenantRecord, TenantStanding, announce_tenant, limits_json};
-use crate::{BatchTx, OwnerTx, Result, Store, StoreError, TenantTx};
-use std::collections::BTreeSet;
+use crate::{BatchTx, OwnerTx, Result, StoreError, TenantTx};
 use time::Duration;
 use unslide_model::TenantId;
 
@@ -65,30 +64,6 @@ pub async fn enter_tenant<'t>(
     );
     let handling = row.fetch_optional(connection).await?;
     Ok((tx.mark_entered(tenant), handling))
-}
-
-/// Leaves out what is due of tenants that another cell may be serving: no work is done for them here.
-///
-/// # Errors
-/// The database fails.
-pub async fn keep_here<D>(
-    store: &Store,
-    mut due: Vec<D>,
-    tenant_of: impl Fn(&D) -> &TenantId,
-) -> Result<Vec<D>> {
-    if due.is_empty() {
-        return Ok(due);
-    }
-    let names: BTreeSet<&str> = due.iter().map(|due| tenant_of(due).as_str()).collect();
-    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let elsewhere = sqlx::query_scalar!(
-        r#"SELECT name AS "name!: TenantColumn" FROM unslide_elsewhere_tenants($1) AS name"#,
-        &names
-    );
-    let elsewhere = elsewhere.fetch_all(store.pool()).await?.into_iter();
-    let elsewhere: BTreeSet<TenantId> = elsewhere.map(TenantId::from).collect();
-    due.retain(|due| !elsewhere.contains(tenant_of(due)));
-    Ok(due)
 }
 
 /// Returns the location of the data of the transaction's tenant; `None` if there is no such tenant. A freeze that is over counts as

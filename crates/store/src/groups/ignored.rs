@@ -3,6 +3,7 @@
 use super::{Deed, GroupAction, GroupActor, record_actions};
 use crate::column::TenantColumn;
 use crate::number::to_row32;
+use crate::requests::FirstFailure;
 use crate::{GroupId, Result, Store, TenantTx};
 use std::collections::BTreeMap;
 use unslide_model::TenantId;
@@ -15,6 +16,9 @@ const CLOCK_ACTOR: GroupActor<'static> = GroupActor { actor: "builder", name: No
 
 /// Opens groups that were ignored until a time that has come, and records it. Returns the number that was
 /// due; call again while that is `limit`.
+///
+/// # Errors
+/// The first failure; one tenant's does not keep the others' groups.
 pub async fn reopen_ignored(store: &Store, limit: u32) -> Result<u64> {
     let due = sqlx::query!(
         r#"SELECT tenant AS "tenant!: TenantColumn", id AS "id!: GroupId" FROM unslide_ignored_groups_due($1, $2)"#,
@@ -28,15 +32,22 @@ pub async fn reopen_ignored(store: &Store, limit: u32) -> Result<u64> {
     for row in due {
         groups.entry(row.tenant.into()).or_default().push(row.id);
     }
+    let mut failures = FirstFailure::default();
     for (tenant, ids) in groups {
-        let mut tx = store.tenant(&tenant).await?;
-        reopen_due(&mut tx, &ids).await?;
-        tx.commit().await?;
+        if let Err(error) = reopen_for_tenant(store, &tenant, &ids).await {
+            failures.record_failure(&tenant, error)?;
+        }
     }
-    Ok(found)
+    failures.into_result(found)
 }
 
 /// Opens those of these groups of one tenant that are still due.
+async fn reopen_for_tenant(store: &Store, tenant: &TenantId, ids: &[GroupId]) -> Result<()> {
+    let mut tx = store.tenant(tenant).await?;
+    reopen_due(&mut tx, ids).await?;
+    tx.commit().await
+}
+
 async fn reopen_due(tx: &mut TenantTx, ids: &[GroupId]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let opened = sqlx::query_scalar!(

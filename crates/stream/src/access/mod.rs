@@ -333,14 +333,42 @@ const OTHER_TOPICS: &[&str] = &[
     USED_SYMBOLS,
 ];
 
+/// The list of what the services of a cell need at the topics of another one, to which they pass the records of tenants that have moved
+/// there: each to the topic of the same name, and what waited in a lane also to the input or its copy.
+const PASSING_LIST: &[Listed] = {
+    use AccessOperation::Write;
+    use KafkaLogin::{Indexer, Symbolizer};
+    &[
+        for_topics(
+            Symbolizer,
+            &[INPUT, RETRY_1S, RETRY_10S, RETRY_1M, RETRY_10M, OVERFLOW, INGEST_OVERFLOW, REQUESTS],
+            &[Write],
+        ),
+        tenant_topics(Symbolizer, &[INPUT], &[Write]),
+        for_topics(Indexer, &[OUTPUT, SESSIONS, METRICS, DEAD_LETTER], &[Write]),
+        tenant_topics(Indexer, &[OUTPUT], &[Write]),
+    ]
+};
+
 /// Returns every right that the logins of an installation need, and no more. Topics of single tenants are
 /// among them if the settings allow such topics.
 #[must_use]
 pub fn access_rules(settings: &Settings) -> Vec<AccessRule> {
-    let listed = LIST.iter().filter(|listed| settings.tenant_topics || !listed.is_of_tenants);
+    build_rules(LIST, settings, &settings.topic_prefix)
+}
+
+/// Returns every further right that the logins of a cell need at the topics with this prefix, which are those of another cell: tenants
+/// can move there.
+#[must_use]
+pub fn passing_rules(settings: &Settings, cell_prefix: &str) -> Vec<AccessRule> {
+    build_rules(PASSING_LIST, settings, cell_prefix)
+}
+
+fn build_rules(list: &[Listed], settings: &Settings, prefix: &str) -> Vec<AccessRule> {
+    let listed = list.iter().filter(|listed| settings.tenant_topics || !listed.is_of_tenants);
     let rule = |listed: &Listed| {
         let end = if listed.is_of_tenants { "." } else { "" };
-        let name = |name: &&str| format!("{}{name}{end}", settings.topic_prefix);
+        let name = |name: &&str| format!("{prefix}{name}{end}");
         AccessRule {
             login: listed.login,
             resource: listed.resource,
@@ -398,6 +426,30 @@ mod tests {
             let implied = rule.operations.iter().any(implies);
             assert!(!(implied && rule.operations.contains(&Describe)), "{rule:?}");
         }
+    }
+
+    /// Symbolizers pass on what their lanes read, and indexers what they store.
+    #[test]
+    fn what_a_cell_reads_it_may_write_to_the_same_topics_of_another() {
+        use AccessOperation::{Read, Write};
+        use unslide_proto::topics::{LEDGER, SYMBOL_EVENTS, TENANT_CONFIG, USED_SYMBOLS};
+        let unpassed = [SYMBOL_EVENTS, TENANT_CONFIG, USED_SYMBOLS, LEDGER];
+        let topics = |rules: &[AccessRule], operation: AccessOperation| -> BTreeSet<(KafkaLogin, String)> {
+            let on_topics = rules.iter().filter(|rule| rule.resource == AccessResource::Topic);
+            let chosen = on_topics.filter(|rule| rule.operations.contains(&operation));
+            let names = chosen.flat_map(|rule| rule.names.iter().map(|name| (rule.login, name.clone())));
+            names.collect()
+        };
+        let rules = passing_rules(&settings("west."), "east.");
+        assert!(rules.iter().all(|rule| rule.operations == [Write]), "{rules:?}");
+        let services = [KafkaLogin::Symbolizer, KafkaLogin::Indexer];
+        let mut reads = topics(&access_rules(&settings("east.")), Read);
+        reads.retain(|(login, name)| {
+            services.contains(login) && !unpassed.iter().any(|topic| *name == format!("east.{topic}"))
+        });
+        assert_eq!(topics(&rules, Write), reads);
+        let without = Settings { tenant_topics: false, ..settings("west.") };
+        assert!(passing_rules(&without, "east.").iter().all(|rule| rule.pattern == NamePattern::Literal));
     }
 
     #[test]

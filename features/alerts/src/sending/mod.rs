@@ -43,7 +43,7 @@ use unslide_model::{Clock, TenantId, format_causes};
 use unslide_report::text::escape_line;
 use unslide_store::groups::{GroupActor, GroupUpdate, follow_redirects, update_group};
 use unslide_store::queries::groups::find_group;
-use unslide_store::{Store, StoreError, TenantTx, place};
+use unslide_store::{Store, StoreError, TenantTx};
 
 /// The interval between two polls for due work after the database has failed.
 const FAILED_POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -135,8 +135,7 @@ impl AlertSender {
         tenants: &mut BTreeSet<TenantId>,
     ) -> Result<(), StoreError> {
         if self.mailer.is_some() {
-            let due = stored::confirmations_due(&self.store, DUE_RULES_LIMIT).await?;
-            for (tenant, address) in place::keep_here(&self.store, due, |(tenant, _)| tenant).await? {
+            for (tenant, address) in stored::confirmations_due(&self.store, DUE_RULES_LIMIT).await? {
                 if sends.len() < CONCURRENT_SENDS_LIMIT && tenants.insert(tenant.clone()) {
                     sends.spawn(self.clone().ask_next(tenant, address));
                 }
@@ -144,8 +143,7 @@ impl AlertSender {
         }
         // A failure may have taken as long as a statement may: one of each tenant in a round.
         let mut failed = Vec::new();
-        let due = store::list_due(&self.store, DUE_RULES_LIMIT).await?;
-        for DueAlert { tenant, rule, step } in place::keep_here(&self.store, due, |due| &due.tenant).await? {
+        for DueAlert { tenant, rule, step } in store::list_due(&self.store, DUE_RULES_LIMIT).await? {
             if failed.contains(&(tenant.clone(), step)) {
                 continue;
             }

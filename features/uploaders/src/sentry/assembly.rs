@@ -24,7 +24,7 @@ use unslide_api::problem::{Kind, Problem};
 use unslide_model::{Owner, TenantId};
 use unslide_runtime::Host;
 use unslide_runtime::fairness::FairSemaphore;
-use unslide_store::{UploadId, place};
+use unslide_store::UploadId;
 
 /// Files that a process makes at the same time, and those of one tenant.
 const MAX_ASSEMBLIES: u32 = 8;
@@ -114,9 +114,7 @@ impl Assembler {
         running: &mut JoinSet<()>,
     ) -> Result<Duration, Problem> {
         let mut interval = DUE_INTERVAL;
-        let storage = &symbolication.storage;
-        let due = store::find_due(&storage.store, MAX_ASSEMBLIES * 2).await?;
-        for due in place::keep_here(&storage.store, due, |due| &due.tenant).await? {
+        for due in store::find_due(&symbolication.storage.store, MAX_ASSEMBLIES * 2).await? {
             let Ok(permit) = self.permits.try_acquire(&due.tenant, 1) else {
                 interval = BUSY_INTERVAL;
                 continue;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use unslide_model::TenantId;
-use unslide_store::{Result, Store, place};
+use unslide_store::Result;
 
 /// Tenants that one look gives.
 const DUE_TENANTS_LIMIT: u16 = 20;
@@ -64,17 +64,10 @@ pub trait TenantWork: Send + Sync + 'static {
     fn take_turn(&self, tenant: &TenantId) -> impl Future<Output = ()> + Send;
 }
 
-/// Returns the due tenants that no other cell may be serving.
-async fn list_due_here<W: TenantWork>(work: &W, store: &Store, last: &str) -> Result<Vec<TenantId>> {
-    let due = work.list_due(last, DUE_TENANTS_LIMIT).await?;
-    place::keep_here(store, due, |tenant| tenant).await
-}
-
 /// Takes the turns of tenants that are due, until `stop`. What is under way then ends with its process, and goes on after its lease.
-/// Tenants that are moving to another cell have no turns.
+/// Tenants that are moving to another cell have no turns: the database does not list them.
 pub fn start_tenant_turns<W: TenantWork>(
     work: W,
-    store: Store,
     look_interval: Duration,
     stop: CancellationToken,
 ) -> JoinHandle<()> {
@@ -89,7 +82,7 @@ pub fn start_tenant_turns<W: TenantWork>(
                     Err(_) => tenants.clear(),
                 }
             }
-            match list_due_here(&*work, &store, &last).await {
+            match work.list_due(&last, DUE_TENANTS_LIMIT).await {
                 Ok(due) => {
                     for tenant in due {
                         if turns.len() < W::CONCURRENT_TENANTS_LIMIT && tenants.insert(tenant.clone()) {

@@ -2,7 +2,8 @@
 
 use super::{BodyMover, MoveError, SEGMENT_WRITE_TIMEOUT};
 use unslide_artifacts::keys::ObjectKey;
-use unslide_store::segments;
+use unslide_store::StoreError;
+use unslide_store::segments::{self, Condemned};
 
 /// Number of objects that are deleted in one batch.
 const SWEEP_PAGE_ENTRIES: u32 = 200;
@@ -30,9 +31,7 @@ impl BodyMover {
                         Ok(()) => failed_in_a_row = 0,
                         Err(error) => {
                             tracing::warn!(key = %key, error = %error, "an object could not be deleted");
-                            let mut tx = self.store.tenant(&condemned.tenant).await?;
-                            segments::postpone_object(&mut tx, &condemned).await?;
-                            tx.commit().await?;
+                            leave_to_other_cell(self.postpone_object(&condemned).await)?;
                             failed_in_a_row += u32::from(error.is_transient());
                             if failed_in_a_row >= FAILURES_IN_A_ROW {
                                 return Err(error.into());
@@ -44,13 +43,31 @@ impl BodyMover {
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }
                 failpoint!(self, Deleted);
-                let mut tx = self.store.tenant(&condemned.tenant).await?;
-                segments::forget_objects(&mut tx, &[condemned.key]).await?;
-                tx.commit().await?;
+                leave_to_other_cell(self.forget_object(condemned).await)?;
             }
             if last || self.shutdown.is_begun() {
                 return Ok(());
             }
         }
+    }
+
+    async fn postpone_object(&self, condemned: &Condemned) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(&condemned.tenant).await?;
+        segments::postpone_object(&mut tx, condemned).await?;
+        tx.commit().await
+    }
+
+    async fn forget_object(&self, condemned: Condemned) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(&condemned.tenant).await?;
+        segments::forget_objects(&mut tx, &[condemned.key]).await?;
+        tx.commit().await
+    }
+}
+
+/// Leaves the rest to the cell that serves a tenant that is moving.
+fn leave_to_other_cell(done: Result<(), StoreError>) -> Result<(), StoreError> {
+    match done {
+        Err(StoreError::TenantMoving) => Ok(()),
+        done => done,
     }
 }

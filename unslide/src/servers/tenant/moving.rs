@@ -6,6 +6,7 @@ use crate::prelude::*;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_cli::{confirm_action, quantity};
+use unslide_history::History;
 use unslide_model::TenantId;
 use unslide_store::Settings;
 use unslide_stream::admin;
@@ -85,7 +86,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 async fn run_move(arguments: &Arguments, from: &CellConfiguration, to: &CellConfiguration) -> Outcome {
-    let (old, new) = (connect_cell(from).await?, connect_cell(to).await?);
+    let (mut old, new) = (connect_cell(from).await?, connect_cell(to).await?);
+    let history = &from.administration.history;
+    if history.is_on() {
+        old.store = old.store.with_history(Some(History::new(history)?));
+    }
     let mut directory = from.administration.cells.directory_settings(&from.administration.postgres);
     // That of the tables' owner.
     directory.any_login = true;
@@ -117,6 +122,7 @@ async fn run_move(arguments: &Arguments, from: &CellConfiguration, to: &CellConf
     let mut obstacles = find_obstacles(&job).await?;
     obstacles.refusals.extend(check_topics(arguments, from, to).await?);
     obstacles.refusals.extend(check_sealing(&obstacles, from, to));
+    obstacles.refusals.extend(check_history(from, to));
     if arguments.dry_run {
         print_examination(&examine_move(&job).await?);
         return Ok(print_obstacles(&obstacles));
@@ -205,12 +211,26 @@ fn check_sealing(obstacles: &Obstacles, from: &CellConfiguration, to: &CellConfi
     )]
 }
 
+/// Refuses two cells with one database at ClickHouse: the erasure in the old cell would delete what the new one has there.
+fn check_history(from: &CellConfiguration, to: &CellConfiguration) -> Option<String> {
+    let (old, new) = (&from.administration.history, &to.administration.history);
+    (old.is_on() && old.url == new.url && old.database == new.database).then(|| {
+        format!(
+            "both cells have the database {} at one ClickHouse: each needs its own (history.database)",
+            old.database
+        )
+    })
+}
+
 fn print_examination(examination: &Examination) {
     let mut table = Table::new(&["TABLE", "ROWS", "BYTES"]);
     for size in &examination.tables {
         table.add_row([size.name.clone(), size.rows.to_string(), size.bytes.to_string()]);
     }
     table.print();
+    if examination.history_rows > 0 {
+        say!("rows in ClickHouse, which come back to PostgreSQL first: {}", examination.history_rows);
+    }
     say!("objects: {}, {} bytes", examination.objects, examination.object_bytes);
     if examination.unfinished_uploads > 0 {
         say!("uploads in parts that begin again: {}", examination.unfinished_uploads);

@@ -83,7 +83,8 @@ impl BegunMove {
 
 /// Stores the intent to move rows of a day that were changed last before `changed_before`: at most `limit` of them, and as many
 /// as have `bytes` together, but at least one. A row stays if its body is not in a segment yet, if a request for its report is
-/// under way, or if MetricKit may still report the same crash. Returns `None` if no row is left, or another process moves some of this day.
+/// under way, or if MetricKit may still report the same crash. Returns `None` if no row is left, another process moves some of this day, or
+/// the tenant is on its way to another cell: its rows are copied from the database.
 pub async fn begin_move(
     tx: &mut TenantTx,
     day: Date,
@@ -95,7 +96,8 @@ pub async fn begin_move(
     // version than the one that their keys name, which would take its place there.
     let (connection, tenant, now) = tx.parts();
     let begun = sqlx::query!(
-        "INSERT INTO history_moves (tenant, day, token, begun_at, places) VALUES ($1, $2, unslide_uuid($3), $3, '[]')
+        "INSERT INTO history_moves (tenant, day, token, begun_at, places)
+         SELECT $1, $2, unslide_uuid($3), $3, '[]' WHERE NOT unslide_is_moving()
          ON CONFLICT DO NOTHING RETURNING version, token",
         tenant,
         day,

@@ -1,2 +1,3 @@
+mod leaving_out;
 mod moving;
 mod place;

@@ -200,6 +200,19 @@ async fn a_page_is_bounded_by_its_bytes_and_has_one_row_at_least() {
     assert_eq!(history::list_due(&past.store, start() - Duration::DAY, 10).await.unwrap(), []);
 }
 
+#[tokio::test]
+async fn no_row_of_a_tenant_on_its_way_to_another_cell_moves_to_clickhouse() {
+    let past = Past::with_old_reports(&[arrival(1), arrival(2)]).await;
+    let before = past.clock_now() - Duration::days(7);
+    execute(&past, "INSERT INTO moving_rows (slug, target, key) VALUES ('acme', '~', '{}')").await;
+    assert_eq!(history::list_due(&past.store, before, 10).await.unwrap(), []);
+    // Nor if an indexer had found it before.
+    assert_eq!(past.begin_move().await, None);
+    execute(&past, "UPDATE moving_rows SET slug = 'umbrella'").await;
+    assert_eq!(history::list_due(&past.store, before, 10).await.unwrap().len(), 1);
+    assert_eq!(past.move_rows().await, 2);
+}
+
 /// Proves: isolation
 #[tokio::test]
 async fn deletions_and_moves_touch_no_other_tenant() {

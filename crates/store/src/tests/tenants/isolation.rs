@@ -269,7 +269,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "unslide_located_ranges",
         "as unslide_deferred_ranges, with the place of each tenant: the indexer passes records on to another cell",
     ),
-    ("unslide_elsewhere_tenants", "work for all tenants leaves those out that are moving: slugs only"),
+    ("unslide_elsewhere_tenants", "the same of the version before: slugs only"),
+    ("unslide_is_moving", "a move that has begun keeps rows in the database: yes or no of its own tenant"),
     ("unslide_deltas_due", "the indexer finds counts to fold: ids, numbers and times"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     (
