@@ -12,7 +12,10 @@ MOVER = "north"
 DOOR = {"door": "door"}
 SERVICES = {"cell-b-api": "api", "cell-b-symbolizer": "symbolizer", "cell-b-indexer": "indexer", "cell-b-builder": "builder"}
 # Tables of the old cell that name a tenant which moved: its own row, the proof, and the directory, which is in the same database.
-KEPT = {"tenants", "tenant_erasures", "audit_log", "cell_tenants"}
+KEPT = {"tenants", "tenant_erasures", "audit_log", "jobs", "cell_tenants"}
+# A builder searches again a day after an erasure.
+NO_PROOF = """SELECT (SELECT count(*) FROM audit_log WHERE tenant = '{0}' AND action NOT IN ('tenant.erased', 'tenant.swept'))
+                   + (SELECT count(*) FROM jobs WHERE tenant = '{0}' AND kind <> 'erase')"""
 # A move prints some more.
 LINES = 9
 
@@ -91,6 +94,8 @@ def nothing_stays_behind(month):
         if found:
             table, rows = found[0]
             return f"{table} has {rows[:200]} of {tenant.slug}"
+        if (count := product.sql(NO_PROOF.format(tenant.slug))) != "0":
+            return f"the audit log or the jobs have {count} rows of {tenant.slug}"
         objects = [file for file in (product.objects.bucket(product.first.bucket) / "t" / tenant.slug).rglob("*") if file.is_file()]
         if objects:
             return f"the bucket has {objects[0]} of {tenant.slug}"
