@@ -44,7 +44,7 @@ def live_a_year(month):
     backlog.first = month.clock.now().date()
     seed = random.Random(1)
     builds = [reports.Build(APP, f"{1 + number}.0", str(number), seed) for number in range(VERSIONS)]
-    producer = Producer(product.kafka.client(product.login, "gateway", product.authorities) | {"enable.idempotence": True, "compression.type": "lz4"})
+    producer = Producer(product.kafka.client(product.first.login, "gateway", product.authorities) | {"enable.idempotence": True, "compression.type": "lz4"})
     for number in range(DAYS):
         now = month.clock.now()
         for index in range(backlog.of_day):

@@ -16,8 +16,9 @@ class Costs:
         self.log, _ = self.bytes()
 
     def bytes(self) -> list[int]:
-        """Returns the bytes that the database wrote and has."""
-        figures = "pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') || ' ' || pg_database_size(current_database())"
+        """Returns the bytes that the databases wrote and have."""
+        databases = ", ".join(f"'{cell.database}'" for cell in self.month.product.cells)
+        figures = f"pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') || ' ' || (SELECT sum(pg_database_size(name)) FROM unnest(ARRAY[{databases}]) name)"
         return [int(text) for text in self.month.product.sql(f"SELECT {figures}").split()]
 
     def note(self):

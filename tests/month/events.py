@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Callable
 
+from cells import add_a_cell, move_a_tenant
 from faults import (bad_object_storage, brokers_away, database_failover, flood, full_builder_disks, full_database_disk, killed_services,
                     silent_database, slow_database)
 from operations import back_up, restart, restore, rolling_update, upgrade
@@ -15,7 +16,7 @@ from releases import bad_release, first_releases, fixed_release, late_dsyms, upl
 LATE = {f"Unslide{name}{days}" for name in ("ReportsAreLate", "ReportsAreStoredLate") for days in ("", "ForDays")}
 LASTING = LATE | {"UnslideApiFails", "UnslideApiFailsForDays", "UnslideStartsAgainAndAgain", "UnslideTransactionsFail", "UnslideObjectsRefused",
                   "UnslideMaintenanceFails"}
-STARTS = {"UnslideNotReady", "UnslideDoesNotAnswer", "UnslideServiceMissing", "UnslideDependencyAway"}
+STARTS = {"UnslideNotReady", "UnslideCellAway", "UnslideDoesNotAnswer", "UnslideServiceMissing", "UnslideDependencyAway"}
 AWAY = {"UnslideDependencyAway"}
 
 
@@ -38,8 +39,11 @@ EVENTS = [
     Event(first_releases, 0, 0, may=STARTS),
     Event(limit_retention, 0, 0),
     Event(people_join, 2, 1),
+    Event(add_a_cell, 3, 1, may=STARTS | LASTING),
     Event(bad_release, 4, 1),
     Event(killed_services, 6, 1, must={"UnslideStartsAgainAndAgain"}, may=STARTS | LASTING),
+    # Before the backup: docs/cells.md#backups.
+    Event(move_a_tenant, 7, 2, may=LASTING),
     Event(late_dsyms, 8, 2),
     Event(silent_database, 9, 2, must=AWAY, may=STARTS | LASTING),
     Event(uploads_of_clients, 10, 2),

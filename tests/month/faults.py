@@ -10,7 +10,6 @@ import releases
 import reports
 import senders
 from servers import Disk, Failed
-from product import SERVICES
 
 BUILDER_DISK_MEGABYTES = 64
 # The flood takes five minutes at this rate.
@@ -57,7 +56,7 @@ def killed_services(month):
     """Each service is killed and starts again, four times."""
     with Load(month):
         for _ in range(4):
-            for name in SERVICES:
+            for name in month.product.kinds:
                 month.product.kill_service(name)
                 month.product.start([name])
 
@@ -114,7 +113,7 @@ def expect_accepted(batches, when):
 
 def flood(month):
     """A tenant sends far above its rate with a public key. It waits for itself, and no other tenant waits for it."""
-    noisy, quiet = month.tenants["south"], month.tenants["north"]
+    noisy, quiet = month.tenants["south"], month.tenants["west"]
     build, other = (month.builds[month.apps[tenant.slug][0]][-1] for tenant in (noisy, quiet))
     month.settle()
     month.product.run("tenant", "limits", "south", "--units-per-second", str(FLOOD_RATE))

@@ -7,7 +7,7 @@ SCOPES = "symbols:write,symbols:read,reports:write,reports:read,groups:write,ten
 
 def renew_keys(month, tenant):
     """Makes both keys of a tenant and revokes those before. After a restore these may be missing, or valid again."""
-    made = month.product.run("key", "create", "--tenant", tenant.slug, "--name", "all", "--scope", SCOPES)
+    made = month.product.run("key", "create", "--tenant", tenant.slug, "--name", "all", "--scope", SCOPES, cell=tenant.cell)
     tenant.key = re.search(r"unslide_\S+", made.stdout)[0]
     # The oldest is first.
     for one in [one for one in tenant.pages("/v1/keys") if one["name"] == "all"][:-1]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import people
 import plants
+import promises
 import senders
 from backlog import DAYS as BACKLOG_DAYS
 from backlog import Backlog, live_a_year
@@ -21,7 +22,6 @@ from clock import CLOCK_SECONDS, Clock
 from costs import Costs
 from events import EVENTS, UPGRADE
 from monitor import LockWatcher, Logs, Prometheus
-from promises import PROMISES, evaluate
 from servers import TOP, own_folder
 from world import World
 
@@ -45,8 +45,8 @@ class Month(World):
         super().__init__(folder, APPS, arguments.seed, Clock(folder, days), arguments.upgrade_from or program, is_oldest, BROKERS)
         self.share = 1.0 if self.is_whole else World.share
         self.product.next_program = program if arguments.upgrade_from else None
-        self.prometheus = Prometheus(folder, self.product.admin_ports)
-        self.logs = Logs(folder)
+        self.prometheus = Prometheus(folder, self.product)
+        self.logs = Logs(folder, self.product)
         self.promises, self.memory, self.costs = [], [], Costs(self)
         self.must_fire, self.may_fire, self.may_last = set(), set(), set()
 
@@ -73,8 +73,8 @@ class Month(World):
         print(f"day {self.day}: {name}, {time.monotonic() - began:.0f} s", flush=True)
 
     def check(self):
-        for name, promise in PROMISES.items():
-            broken = evaluate(promise, self)
+        for name, promise in promises.PROMISES.items():
+            broken = promises.evaluate(promise, self)
             self.promises.append((self.day, name, broken))
             if broken:
                 print(f"day {self.day}: BROKEN: {name}: {broken}", flush=True)
@@ -111,7 +111,7 @@ class Month(World):
             print("\n| process | resident MB on the second day | on the last | lines of errors | of warnings | of information |\n|---|---|---|---|---|---|")
             for name in self.memory[-1]:
                 lines = " | ".join(str(self.logs.levels[name, level]) for level in ("ERROR", "WARN", "INFO"))
-                print(f"| {name} | {self.memory[1].get(name, 0) // 1024} | {self.memory[-1][name] // 1024} | {lines} |")
+                print(f"| {name} | {promises.memory_before(self, name) // 1024} | {self.memory[-1][name] // 1024} | {lines} |")
         self.costs.print_table()
 
 

@@ -10,7 +10,6 @@ import urllib.parse
 import urllib.request
 from collections import Counter
 
-from product import SERVICES
 from servers import AS_NOBODY, Failed, TOP, free_port, own_folder
 
 # A month is minutes long here.
@@ -21,19 +20,25 @@ LOCK_SAMPLE_SECONDS, LOCK_SAMPLES = 3, 4
 class Prometheus:
     """It stays at the real time. Without the program, alerts are not checked."""
 
-    def __init__(self, folder, admin_ports):
+    def __init__(self, folder, product):
         self.folder, self.port, self.process = own_folder(folder / "prometheus"), free_port(), None
         self.checked_at = time.time()
         self.is_there = shutil.which("prometheus") is not None
         rules = (TOP / "deploy/observability/alerts.yaml").read_text()
         self.rules = re.sub(r"^(\s+for:) \S+$", rf"\1 {FOR}", rules, flags=re.M)
-        targets = "".join(f"""
-  - job_name: unslide-{kind}
-    static_configs: [{{targets: [{", ".join(f'"127.0.0.1:{admin_ports[name]}"' for name in SERVICES if SERVICES[name] == kind)}]}}]"""
-                          for kind in dict.fromkeys(SERVICES.values()))
-        (self.folder / "prometheus.yml").write_text(
-            f"global: {{scrape_interval: 5s, scrape_timeout: 5s, evaluation_interval: 2s}}\nrule_files: [rules.yml]\nscrape_configs:{targets}\n")
+        self.write_targets(product)
         self.write_rules(self.rules)
+
+    def write_targets(self, product):
+        """Names the processes whose metrics are read, with their cells if there are several."""
+        jobs = {f"unslide-{kind}": [] for kind in product.kinds.values()}
+        for name, kind in product.kinds.items():
+            labels = {"cell": product.cell_of[name].name} if len(product.cells) > 1 and kind != "door" else {}
+            jobs[f"unslide-{kind}"].append({"targets": [f"127.0.0.1:{product.admin_ports[name]}"], "labels": labels})
+        # JSON is YAML.
+        (self.folder / "prometheus.yml").write_text(json.dumps({
+            "global": {"scrape_interval": "5s", "scrape_timeout": "5s", "evaluation_interval": "2s"}, "rule_files": ["rules.yml"],
+            "scrape_configs": [{"job_name": job, "static_configs": targets} for job, targets in jobs.items()]}))
 
     def write_rules(self, rules):
         (self.folder / "rules.yml").write_text(rules)
@@ -50,6 +55,8 @@ class Prometheus:
 
     def reload(self, rules):
         self.write_rules(rules)
+        if not self.process:
+            return
         urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/-/reload", method="POST"), timeout=30).read()
 
     def fired(self) -> set[str]:
@@ -96,13 +103,13 @@ class LockWatcher:
 class Logs:
     """Counts what services log at warning and above, by message without its numbers."""
 
-    def __init__(self, folder):
-        self.folder, self.read, self.levels = folder, {}, Counter()
+    def __init__(self, folder, product):
+        self.folder, self.product, self.read, self.levels = folder, product, {}, Counter()
 
     def take(self) -> Counter:
         """Returns the counts of service, level and message since the last question."""
         found = Counter()
-        for name in SERVICES:
+        for name in self.product.kinds:
             with open(self.folder / f"{name}.log", "rb") as log:
                 log.seek(self.read.get(name, 0))
                 lines = log.readlines()

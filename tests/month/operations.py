@@ -8,7 +8,6 @@ from pathlib import Path
 import releases
 from faults import Load
 from keys import renew_keys
-from product import SERVICES
 from servers import NOBODY, WAIT_SECONDS, Failed, TOP
 
 
@@ -34,7 +33,7 @@ def back_up(month):
     month.backed_up_on, month.repeat_after_restore = month.day, []
     with Load(month):
         if path := dump_programs(int(postgres.version().split(".")[0])):
-            run(month, TOP / "deploy/backup/dump", postgres.url("postgres"), month.backup, path=path)
+            run(month, TOP / "deploy/backup/dump", postgres.url("postgres", month.product.first.database), month.backup, path=path)
         else:
             copy_files(postgres, month.backup)
 
@@ -55,23 +54,31 @@ def copy_files(postgres, backup):
 
 
 def restore(month):
-    """Restores the backup. Indexers store again what came since."""
-    product, old = month.product, files(month)
-    for name in [name for name in SERVICES if SERVICES[name] != "symbolizer"]:
+    """Restores the backup: of the first cell, or of all if the server's files were copied. Indexers store again what came since."""
+    product, is_dump = month.product, month.backup.is_file()
+    cells = [product.first] if is_dump else product.cells
+    old = [(cell, files(month, cell)) for cell in cells]
+    stopped = [name for name, kind in product.kinds.items() if kind in ("builder", "indexer", "api") and product.cell_of[name] in cells]
+    for name in stopped:
         product.stop_service(name)
-    if month.backup.is_file():
+    if is_dump:
         path = dump_programs(int(product.postgres.version().split(".")[0]))
         run(month, TOP / "deploy/backup/restore", product.postgres.url("postgres", "postgres"), "restored", month.backup, path=path)
-        product.postgres.database = "restored"
+        product.first.database = "restored"
     else:
         product.postgres.stop()
         shutil.rmtree(product.postgres.data)
         subprocess.run(["cp", "-a", month.backup, product.postgres.data], check=True)
         product.postgres.start()
-    product.postgres.make_login(product.login)
-    product.run("migrate")
+        if product.directory_login:
+            product.postgres.make_login(product.directory_login)
+    for cell in cells:
+        product.postgres.make_login(cell.login)
+        product.run("migrate", cell=cell)
     for kind in ("builder", "indexer", "api"):
-        product.start([name for name in SERVICES if SERVICES[name] == kind])
+        product.start([name for name in stopped if product.kinds[name] == kind])
+    # Step 2: the directory may have another address.
+    replace_services(month, [name for name, kind in product.kinds.items() if kind in ("api", "door") and name not in stopped])
     # Step 5: keys that were made since are missing, and those that were revoked are valid again.
     for tenant in month.tenants.values():
         renew_keys(month, tenant)
@@ -82,30 +89,32 @@ def restore(month):
                 if build.released_at >= month.backed_up_on and build.has_symbols:
                     releases.upload(month, tenant, build)
     month.settle()
-    delete_files_without_row(month, old)
+    for cell, before in old:
+        delete_files_without_row(month, cell, before)
     # Step 6.
     for repeat in month.repeat_after_restore:
         repeat()
 
 
-def files(month) -> set[Path]:
-    return {file for file in (month.product.objects.folder / "s3/unslide").rglob("*") if file.is_file()}
+def files(month, cell) -> set[Path]:
+    return {file for file in month.product.objects.bucket(cell.bucket).rglob("*") if file.is_file()}
 
 
-def delete_files_without_row(month, old: set[Path]):
+def delete_files_without_row(month, cell, old: set[Path]):
     """Deletes the files of before the restore that no row names, as `fsck` says."""
-    found = month.product.run("fsck", "--age", "1s", "--limit", "1000", check=False).stdout
+    found = month.product.run("fsck", "--age", "1s", "--limit", "1000", check=False, cell=cell).stdout
     lines = [line for line in found.splitlines() if line.startswith("file without row")]
     for file in old:
-        if any(str(file).split("s3/unslide/")[1] in line for line in lines):
+        if any(str(file.relative_to(month.product.objects.bucket(cell.bucket))) in line for line in lines):
             file.unlink()
 
 
 def rolling_update(month):
     """Each service is replaced by the same program while reports come."""
     with Load(month):
-        month.product.run("migrate", "--topics")
-        replace_services(month)
+        for cell in month.product.cells:
+            month.product.run("migrate", "--topics", cell=cell)
+        replace_services(month, month.product.kinds)
 
 
 def upgrade(month):
@@ -113,13 +122,13 @@ def upgrade(month):
     product = month.product
     product.program, product.next_program = product.install(product.next_program, "unslide-next"), None
     # The newer program may have more topics.
-    product.make_kafka_users(product.login)
+    product.make_kafka_users(product.first, product.first.login)
     rolling_update(month)
 
 
-def replace_services(month):
-    """Replaces each service by one with the program and the secrets of now, one after another."""
-    for name in SERVICES:
+def replace_services(month, names):
+    """Replaces services by those with the program and the secrets of now, one after another."""
+    for name in names:
         month.product.stop_service(name)
         month.product.start([name])
 

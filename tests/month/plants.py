@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import cells
 import people
 import privacy
 import promises
@@ -42,8 +43,8 @@ def doubled_on_page(month):
 
 @contextmanager
 def growing_process(month):
-    """A process is as large as it is, and was much smaller on the second day."""
-    memory, month.memory = month.memory, [{}, dict.fromkeys(month.product.memory(), 1)]
+    """A process is as large as it is, and was much smaller on its second day."""
+    memory, month.memory = month.memory, [dict.fromkeys(month.product.memory(), 1)] * 2
     yield
     month.memory = memory
 
@@ -107,6 +108,16 @@ def doubled_outcome(month):
     producer.produce(record.topic(), record.value(), key=record.key(), headers=record.headers(), partition=record.partition())
     producer.flush(60)
     yield
+
+
+@contextmanager
+def row_in_old_cell(month):
+    """A row of a tenant that moved is left in its old cell. The tenant stays in the new one."""
+    cells.add_a_cell(month)
+    cells.move_a_tenant(month)
+    month.product.sql(f"CREATE TABLE planted AS SELECT '{cells.MOVER}' AS tenant")
+    yield
+    month.product.sql("DROP TABLE planted")
 
 
 @contextmanager
@@ -191,7 +202,8 @@ PLANTS = {
     marker_in_object: promises.nothing_of_the_erased, migration_that_locks: promises.nothing_blocked,
     report_beyond_retention: promises.retention_holds, person_who_signs_in: promises.who_left_is_out,
     ended_service: promises.nothing_ended, lost_object: promises.servers_agree,
-    long_log: promises.logs_are_short, silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit, doubled_outcome: promises.audited,
+    long_log: promises.logs_are_short, silent_alert: promises.alerts_fit, false_alert: promises.alerts_fit,
+    row_in_old_cell: cells.nothing_stays_behind, doubled_outcome: promises.audited,
 }
 STAYS = {doubled_outcome}
 # The server that a fault is planted in, if the month can do without it.

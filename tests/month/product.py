@@ -1,4 +1,6 @@
-"""The product's services in the month: one process each, with the environment that deploy/kubernetes gives them."""
+"""The product's services in the month: one process each, with the environment that deploy/kubernetes gives them. A cell is an installation
+of its own on the same servers.
+"""
 
 import json
 import os
@@ -11,11 +13,25 @@ import urllib.request
 from pathlib import Path
 
 import security
+import settings_files
 from people import Keycloak
 from servers import AS_NOBODY, WAIT_SECONDS, Failed, Kafka, ObjectStorage, Postgres, TOP, enough, free_port, newest_servers, oldest_postgres, own_folder
 
 SERVICES = {"api": "api", "symbolizer-1": "symbolizer", "symbolizer-2": "symbolizer", "indexer-1": "indexer", "indexer-2": "indexer",
             "builder-1": "builder", "builder-2": "builder"}
+
+
+# Rights at the topics of a cell to which tenants move.
+ABROAD = {"symbolizer": "Write", "indexer": "Write", "migrate": "Describe"}
+
+
+class Cell:
+    def __init__(self, name: str, login: security.Login, bucket: str, prefix: str):
+        self.name, self.login, self.database, self.bucket, self.prefix = name, login, login.database, bucket, prefix
+        self.api_port = free_port()
+
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self.api_port}"
 
 
 class Product:
@@ -24,7 +40,8 @@ class Product:
         self.program = self.install(program, "unslide")
         environment = self.environment()
         binaries = oldest_postgres() if is_oldest else newest_servers() / "postgres"
-        self.login = security.Login()
+        self.first = Cell("cell-a", security.Login(), "unslide", "")
+        self.cells, self.directory_login = [self.first], None
         self.authority = security.Authority(folder / "authority-1", environment)
         self.authorities = folder / "authorities.pem"
         self.trust(self.authority)
@@ -32,15 +49,23 @@ class Product:
         self.kafka = Kafka(folder, environment, self.authority, brokers)
         self.objects = ObjectStorage(folder, Path(os.environ["UNSLIDE_S3_BIN"]), environment)
         self.keycloak = Keycloak(folder, environment)
-        self.objects.set_keys(self.login)
-        self.config = folder / "unslide.toml"
+        self.objects.set_keys(self.first.login)
+        self.config, self.door_config = folder / "unslide.toml", folder / "door.toml"
         shutil.copy(TOP / "deploy/kubernetes/shared/unslide.toml", self.config)
-        self.admin_ports = {name: free_port() for name in SERVICES}
-        self.api_port = free_port()
+        shutil.copy(TOP / "deploy/kubernetes/door/unslide.toml", self.door_config)
+        self.kinds, self.cell_of, self.admin_ports = {}, {}, {}
+        self.add_services(self.first, SERVICES)
+        # That of the first api, which the door takes over.
+        self.port = self.first.api_port
         self.services: dict[str, subprocess.Popen] = {}
 
+    def add_services(self, cell: Cell, kinds: dict[str, str]):
+        for name, kind in kinds.items():
+            self.kinds[name], self.cell_of[name], self.admin_ports[name] = kind, cell, free_port()
+
     def api_url(self) -> str:
-        return f"http://127.0.0.1:{self.api_port}"
+        """Returns the address that everyone knows."""
+        return f"http://127.0.0.1:{self.port}"
 
     def install(self, program: Path, name: str) -> Path:
         """Copies a program to where the services' user can run it."""
@@ -52,11 +77,17 @@ class Product:
     def environment(self, **more: str) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder)} | self.clock.environment() | more
 
-    def settings(self, kind: str) -> dict[str, str]:
-        """Returns what Kubernetes' Secrets have for a service or a command, and what one broker asks for."""
-        login, kafka, brokers = self.login, self.kafka.client(self.login, kind, self.authorities), len(self.kafka.brokers)
-        url = self.postgres.url(login.database, None, login.password, f"?sslmode=verify-full&sslrootcert={self.authorities}")
-        return self.objects.settings(login) | {
+    def database_url(self, login: security.Login, database: str) -> str:
+        return self.postgres.url(login.database, database, login.password, f"?sslmode=verify-full&sslrootcert={self.authorities}")
+
+    def settings(self, kind: str, cell: Cell | None = None) -> dict[str, str]:
+        """Returns what Kubernetes' Secrets have for a service or a command of a cell, and what one broker asks for."""
+        cell = cell or self.first
+        if kind == "door":
+            return {"UNSLIDE_CONFIG": str(self.door_config), "UNSLIDE_DOOR__LISTEN": f"127.0.0.1:{self.port}",
+                    "UNSLIDE_CELLS__DIRECTORY": self.database_url(self.directory_login, self.first.database)}
+        login, kafka, brokers = cell.login, self.kafka.client(cell.login, kind, self.authorities), len(self.kafka.brokers)
+        return self.settings_of_cell(kind, cell) | self.objects.settings(login) | {
             "UNSLIDE_CONFIG": str(self.config), "UNSLIDE_OBJECTS__PATH_STYLE": "true",
             "UNSLIDE_KAFKA__BOOTSTRAP": kafka["bootstrap.servers"], "UNSLIDE_KAFKA__SECURITY__PROTOCOL": kafka["security.protocol"],
             "UNSLIDE_KAFKA__SECURITY__MECHANISM": kafka["sasl.mechanism"], "UNSLIDE_KAFKA__SECURITY__USERNAME": kafka["sasl.username"],
@@ -64,7 +95,17 @@ class Product:
             "UNSLIDE_API__SIGN_IN__NETWORKS": '["127.0.0.0/8"]', "UNSLIDE_API__SIGN_IN__PORTS": f"[{self.keycloak.port}]",
             "UNSLIDE_KAFKA__REPLICATION_FACTOR": str(brokers), "UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS": str(enough(brokers)),
             "UNSLIDE_KAFKA__PARTITIONS__INPUT": "4", "UNSLIDE_KAFKA__PARTITIONS__OUTPUT": "4",
-            "UNSLIDE_POSTGRES__URL": self.postgres.url("postgres") if kind == "migrate" else url}
+            "UNSLIDE_POSTGRES__URL": self.postgres.url("postgres", cell.database) if kind == "migrate" else self.database_url(login, cell.database)}
+
+    def settings_of_cell(self, kind: str, cell: Cell) -> dict[str, str]:
+        """Returns the variables of deploy/kubernetes/overlays/cells."""
+        settings = {"UNSLIDE_OBJECTS__BUCKET": cell.bucket, "UNSLIDE_API__LISTEN": f"127.0.0.1:{cell.api_port}"}
+        if cell.prefix:
+            settings["UNSLIDE_KAFKA__TOPIC_PREFIX"] = cell.prefix
+        if self.directory_login and kind == "api":
+            settings |= {"UNSLIDE_CELLS__NAME": cell.name, "UNSLIDE_CELLS__DIRECTORY": self.database_url(self.directory_login, self.first.database),
+                         "UNSLIDE_API__TRUSTED_PROXIES": '["127.0.0.0/8"]', "UNSLIDE_API__PUBLIC_URL": self.api_url()}
+        return settings
 
     def trust(self, *authorities: security.Authority):
         """Sets the authorities that services trust from their next start."""
@@ -74,9 +115,9 @@ class Product:
         """Installs and starts by the first steps of docs/install.md, as they are written there."""
         statements, commands = read_first_start()
         self.start_servers()
-        self.postgres.ask("CREATE DATABASE unslide", "postgres")
-        self.postgres.ask(statements.replace("…", self.login.password))
-        self.make_kafka_users(self.login)
+        self.postgres.ask("CREATE DATABASE unslide")
+        self.postgres.ask(statements.replace("…", self.first.login.password))
+        self.make_kafka_users(self.first, self.first.login)
         self.run("migrate", "--topics")
         for kind in dict.fromkeys(SERVICES.values()):
             self.run("config", "check", "--connect", "--service", kind, **self.settings(kind))
@@ -84,9 +125,13 @@ class Product:
         for command in commands.strip().splitlines():
             self.run(*shlex.split(command)[1:])
 
-    def make_kafka_users(self, login: security.Login):
+    def make_kafka_users(self, cell: Cell, login: security.Login):
+        """Makes the users of a cell with their rights, and with those at the topics of other cells (docs/cells.md#move-a-tenant)."""
         principals = [word for name in security.LOGINS for word in ("--principal", f"{name}=User:{login.kafka_user(name)}")]
-        rights = [right for right in json.loads(self.run("migrate", "--acls", "--json", *principals).stdout) if right["login"] in security.LOGINS]
+        rights = [right for right in json.loads(self.run("migrate", "--acls", "--json", *principals, cell=cell).stdout)
+                  if right["login"] in security.LOGINS]
+        rights += [{"principal": f"User:{login.kafka_user(name)}", "operations": [operation], "resource": "topic", "pattern": "prefixed", "names": [to.prefix]}
+                   for to in self.cells if to.prefix and to is not cell for name, operation in ABROAD.items()]
         security.make_kafka_users(self.kafka.bootstrap, login, rights)
 
     def start_servers(self):
@@ -97,17 +142,17 @@ class Product:
         for server in (self.kafka, self.objects, self.postgres):
             server.stop()
 
-    def start(self, names=tuple(SERVICES)):
+    def start(self, names=None):
+        names = names or list(self.kinds)
         for name in names:
             self.start_service(name)
         for name in names:
             self.wait_ready(name)
 
     def start_service(self, name: str):
-        kind, data = SERVICES[name], own_folder(self.folder / f"data-{name}")
-        environment = self.environment(**self.settings(kind), UNSLIDE_ADMIN__LISTEN=f"127.0.0.1:{self.admin_ports[name]}",
-                                       UNSLIDE_PROCESS__DATA_DIR=str(data), UNSLIDE_API__LISTEN=f"127.0.0.1:{self.api_port}",
-                                       POD_NAME=name, HOSTNAME=name)
+        kind, data = self.kinds[name], own_folder(self.folder / f"data-{name}")
+        environment = self.environment(**self.settings(kind, self.cell_of[name]), UNSLIDE_ADMIN__LISTEN=f"127.0.0.1:{self.admin_ports[name]}",
+                                       UNSLIDE_PROCESS__DATA_DIR=str(data), POD_NAME=name, HOSTNAME=name)
         if kind == "symbolizer":
             del environment["UNSLIDE_POSTGRES__URL"]
         with open(self.folder / f"{name}.log", "ab") as log:
@@ -143,17 +188,40 @@ class Product:
             process.wait(timeout=WAIT_SECONDS)
         self.services.clear()
 
-    def run(self, *arguments: str, check=True, **more: str) -> subprocess.CompletedProcess:
-        """Runs a command of an operator at the clock of the month, with the login that it needs."""
+    def run(self, *arguments: str, check=True, cell: Cell | None = None, **more: str) -> subprocess.CompletedProcess:
+        """Runs a command in a pod of a cell at the clock of the month, with the login that it needs."""
         login = arguments[0] if arguments[0] in ("migrate", "audit") else "api"
-        ran = subprocess.run([self.program, *arguments], env=self.environment(**self.settings(login) | more), capture_output=True, text=True,
-                             cwd=self.folder, timeout=WAIT_SECONDS, **AS_NOBODY)
+        return self.execute([self.program, *arguments], self.settings(login, cell) | more, check)
+
+    def operate(self, login: str, *arguments: str, check=True, **more: str) -> subprocess.CompletedProcess:
+        """Runs a command about cells on an operator's machine, where the first cell's settings file names those of the others."""
+        return self.execute(self.operator_command(login, *arguments), more, check)
+
+    def operator_command(self, login: str, group: str, command: str, *arguments: str) -> list:
+        return [self.program, group, command, "--config", str(settings_files.write_all(self, login)), *arguments]
+
+    def run_for_all(self, command: str) -> subprocess.CompletedProcess:
+        """Runs a command for each cell."""
+        login = "audit" if command == "audit" else "api"
+        return self.operate(login, "cells", "run", command, check=False) if len(self.cells) > 1 else self.run(command, check=False)
+
+    def execute(self, command: list, settings: dict[str, str], check: bool) -> subprocess.CompletedProcess:
+        ran = subprocess.run(command, env=self.environment(**settings), capture_output=True, text=True, cwd=self.folder, timeout=WAIT_SECONDS,
+                             **AS_NOBODY)
         if check and ran.returncode != 0:
-            raise Failed(f"`unslide {' '.join(arguments)}` ended with {ran.returncode}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
+            raise Failed(f"`unslide {' '.join(command[1:])}` ended with {ran.returncode}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
         return ran
 
-    def sql(self, statement: str) -> str:
-        return self.postgres.ask(statement).stdout.strip()
+    def sql(self, statement: str, cell: Cell | None = None) -> str:
+        return self.postgres.ask(statement, (cell or self.first).database).stdout.strip()
+
+    def search_tables(self, pattern: str, cell: Cell) -> list[tuple[str, str]]:
+        """Returns the tables of a cell with rows that match, and these rows."""
+        tables = self.sql("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace", cell).split()
+        # One start of psql, and a statement for each table: together they would need more locks than the server has.
+        search = "SELECT jsonb_build_array('{0}', string_agg(row::text, ' ')) FROM {0} row WHERE row::text ~ $pattern${1}$pattern$ HAVING count(*) > 0"
+        found = self.sql(";\n".join(search.format(table, pattern) for table in tables), cell)
+        return [json.loads(line) for line in found.splitlines() if line]
 
     def processes(self) -> dict[str, subprocess.Popen]:
         servers = {"postgres": self.postgres.process, "s3": self.objects.process, "keycloak": self.keycloak.process}

@@ -9,6 +9,7 @@ from collections import Counter
 
 import people
 from backlog import backlog_is_kept
+from cells import nothing_stays_behind
 from events import LASTING, LATE
 from servers import TOP, WAIT_SECONDS, Failed
 from world import PEOPLE
@@ -93,18 +94,21 @@ def pages_are_right(month):
 
 
 def memory_is_level(month):
-    """No process has grown by half since the second day."""
-    if len(month.memory) < 2:
-        return None
-    before = month.memory[1]
-    grown = [f"{name}: {kilobytes} kB, was {before[name]}" for name, kilobytes in month.product.memory().items()
-             if kilobytes > before.get(name, kilobytes) * MEMORY_FACTOR + MEMORY_KILOBYTES]
+    """No process has grown by half since its second day."""
+    grown = [f"{name}: {kilobytes} kB, was {before}" for name, kilobytes in month.product.memory().items()
+             if (before := memory_before(month, name)) and kilobytes > before * MEMORY_FACTOR + MEMORY_KILOBYTES]
     return "; ".join(grown) or None
+
+
+def memory_before(month, name) -> int:
+    """Returns the kilobytes of a process on its second day, or 0 before."""
+    days = [day[name] for day in month.memory if name in day]
+    return days[1] if len(days) > 1 else 0
 
 
 def audited(month):
     """`unslide audit` finds one outcome for each record."""
-    ran = month.product.run("audit", check=False)
+    ran = month.product.run_for_all("audit")
     return None if ran.returncode == 0 else f"exit code {ran.returncode}: {ran.stdout[-600:]}{ran.stderr[-300:]}"
 
 
@@ -115,11 +119,7 @@ def nothing_of_the_erased(month):
     if not markers:
         return None
     pattern = "|".join(rf"(marker-)?{re.escape(marker)}" for marker in markers)
-    tables = month.product.sql("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace").split()
-    # One start of psql, and a statement for each table: together they would need more locks than the server has.
-    search = "SELECT jsonb_build_array('{0}', string_agg(row::text, ' ')) FROM {0} row WHERE row::text ~ $pattern${1}$pattern$ HAVING count(*) > 0"
-    found = month.product.sql(";\n".join(search.format(table, pattern) for table in tables))
-    places = [json.loads(line) for line in found.splitlines() if line]
+    places = [place for cell in month.product.cells for place in month.product.search_tables(pattern, cell)]
     places += [(log.name, log.read_text(errors="replace")) for log in month.folder.glob("*.log")]
     for place, text in places:
         found = re.search(rf"({pattern})(?![0-9])", text)
@@ -149,7 +149,7 @@ def nothing_ended(month):
 
 def servers_agree(month):
     """`unslide fsck` finds no disagreement."""
-    ran = month.product.run("fsck", check=False)
+    ran = month.product.run_for_all("fsck")
     return None if ran.returncode == 0 else f"exit code {ran.returncode}: {ran.stdout[-600:]}{ran.stderr[-300:]}"
 
 
@@ -188,5 +188,5 @@ def evaluate(promise, month):
 
 
 PROMISES = {function.__doc__.rstrip("."): function for function in
-            [retention_holds, backlog_is_kept, stored_once, figures_agree, audited, nothing_of_the_erased, who_left_is_out, nothing_ended, servers_agree,
+            [retention_holds, backlog_is_kept, stored_once, figures_agree, audited, nothing_of_the_erased, nothing_stays_behind, who_left_is_out, nothing_ended, servers_agree,
              nothing_blocked, logs_are_short, memory_is_level, alerts_fit, pages_are_right]}

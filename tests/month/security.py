@@ -34,12 +34,12 @@ class Authority:
 class Login:
     """Logins of one round at every server: each service has its own at Kafka, those with the database share one there."""
 
-    def __init__(self, suffix=""):
-        self.suffix, self.database = suffix, f"unslide{suffix.replace('-', '_')}"
+    def __init__(self, suffix="", owner="unslide"):
+        self.suffix, self.owner, self.database = suffix, owner, f"{owner}{suffix}".replace("-", "_")
         self.password, self.access_key, self.secret_key = (secrets.token_hex(16) for _ in range(3))
 
     def kafka_user(self, login: str) -> str:
-        return f"unslide-{login}{self.suffix}"
+        return f"{self.owner}-{login}{self.suffix}"
 
 
 def administrator(bootstrap: str):

@@ -64,15 +64,16 @@ def send_javascript(month, tenant, build):
 
 
 def send_by_gateway(month, tenant, build):
-    """Writes records of the topic as a gateway does."""
+    """Writes records of the topic as gateways do. Of a tenant that moved, one still writes to the topic of the old cell."""
     from confluent_kafka import Producer
 
-    producer = Producer(month.product.kafka.client(month.product.login, "gateway", month.product.authorities) | {"enable.idempotence": True})
-    for one in make(month, tenant, build, OF_EACH_WAY):
-        producer.produce("crash.reports", json.dumps(one).encode(), key=f"{tenant.slug}/{one['report']['id']}",
+    first = month.product.first
+    for one, cell in zip(make(month, tenant, build, OF_EACH_WAY), (first, tenant.cell or first)):
+        producer = Producer(month.product.kafka.client(cell.login, "gateway", month.product.authorities) | {"enable.idempotence": True})
+        producer.produce(f"{cell.prefix}crash.reports", json.dumps(one).encode(), key=f"{tenant.slug}/{one['report']['id']}",
                          headers={"tenant": tenant.slug})
-    if producer.flush(60):
-        raise Failed("Kafka did not take the records of a gateway")
+        if producer.flush(60):
+            raise Failed("Kafka did not take the record of a gateway")
 
 
 def send_logs(month, tenant, build):

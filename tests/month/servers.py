@@ -98,7 +98,7 @@ class Postgres:
     def __init__(self, folder: Path, binaries: Path, environment: dict[str, str], authority: security.Authority):
         self.binaries, self.environment, self.log = binaries, environment, folder / "postgres.log"
         self.disk = Disk(folder / "postgres", DISK_MEGABYTES)
-        self.data, self.port, self.database = self.disk.path / "data", free_port(), "unslide"
+        self.data, self.port = self.disk.path / "data", free_port()
         self.process = None
         self.certificates = own_folder(folder / "postgres-certificates")
         self.use_certificate(authority)
@@ -121,7 +121,7 @@ class Postgres:
             self.process = subprocess.Popen([self.binaries / "bin/postgres", "-D", self.data, "-h", "127.0.0.1", "-p", str(self.port), *settings],
                                             env=self.environment, stdout=log, stderr=log, cwd="/", **AS_NOBODY)
         for _ in range(WAIT_SECONDS * 5):
-            if self.ask("SELECT 1", "postgres", check=False).returncode == 0:
+            if self.ask("SELECT 1", check=False).returncode == 0:
                 return
             if self.process.poll() is not None:
                 break
@@ -134,14 +134,14 @@ class Postgres:
             self.process.send_signal(how)
             self.process.wait(timeout=WAIT_SECONDS)
 
-    def url(self, user: str, database=None, password="any", query="") -> str:
-        return f"postgres://{user}:{password}@127.0.0.1:{self.port}/{database or self.database}{query}"
+    def url(self, user: str, database="postgres", password="any", query="") -> str:
+        return f"postgres://{user}:{password}@127.0.0.1:{self.port}/{database}{query}"
 
     def make_login(self, login: security.Login):
         """Makes the services' login, as after a restore on a new server."""
         self.ask(f"DROP ROLE IF EXISTS {login.database}; CREATE ROLE {login.database} LOGIN PASSWORD '{login.password}' IN ROLE unslide_service")
 
-    def ask(self, statement: str, database=None, check=True) -> subprocess.CompletedProcess:
+    def ask(self, statement: str, database="postgres", check=True) -> subprocess.CompletedProcess:
         """Runs a statement as superuser, without the clock of the month."""
         # A statement about each of thousands of tables is too long for an argument.
         ran = subprocess.run(["psql", self.url("postgres", database), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"],
@@ -151,7 +151,7 @@ class Postgres:
         return ran
 
     def version(self) -> str:
-        return self.ask("SHOW server_version", "postgres").stdout.split()[0]
+        return self.ask("SHOW server_version").stdout.split()[0]
 
     def tree(self) -> list[int]:
         children = subprocess.run(["pgrep", "--parent", str(self.process.pid)], capture_output=True, text=True).stdout.split()
@@ -290,6 +290,9 @@ class ObjectStorage:
         shutil.copy(program, self.program)
         self.process = self.proxy = None
         self.endpoint = ""
+
+    def bucket(self, name: str) -> Path:
+        return self.folder / "s3" / name
 
     def set_keys(self, *logins: security.Login):
         """Sets the access keys that are valid from the next start."""

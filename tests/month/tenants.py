@@ -29,6 +29,8 @@ def send(request: urllib.request.Request, timeout=90):
 class Tenant:
     def __init__(self, slug: str, base: str):
         self.slug, self.base, self.key = slug, base, ""
+        # None is the first.
+        self.cell = None
         # By report id: app, version, person, kind, day.
         self.reports: dict[str, dict] = {}
         # By app: all sessions, and those that crashed.

@@ -23,7 +23,7 @@ class World:
         self.seed = random.Random(seed)
         self.product = Product(folder, program, clock, is_oldest, brokers)
         self.builds = {app: [] for names in apps.values() for app in names}
-        self.tenants, self.deleted, self.repeat_after_restore, self.left = {}, [], [], []
+        self.tenants, self.deleted, self.moved, self.repeat_after_restore, self.left = {}, [], [], [], []
         # Reports of all time.
         self.sent = 0
         # Days that reports are kept, of tenants with a limit.
