@@ -52,6 +52,8 @@ pub struct Obstacles {
     pub sealed: Vec<String>,
     /// True if the old cell has handed the tenant over: the move ends without checks.
     pub is_handed_over: bool,
+    /// True if the new cell has the tenant by an earlier move, and the old cell's database was restored to a time before it.
+    pub is_restored: bool,
 }
 
 pub(crate) async fn find_obstacles(job: &Move<'_>) -> Result<Obstacles, TenantMoveError> {
@@ -61,7 +63,12 @@ pub(crate) async fn find_obstacles(job: &Move<'_>) -> Result<Obstacles, TenantMo
     let tables = Tables::read(job.from, tx.parts().0).await?;
     let sealed = find_sealed(job, tx.parts().0, &tables).await?;
     tx.rollback().await?;
-    Ok(Obstacles { refusals, sealed, is_handed_over: places.is_handed_over(job) })
+    Ok(Obstacles {
+        refusals,
+        sealed,
+        is_handed_over: places.is_handed_over(job),
+        is_restored: places.is_restored(),
+    })
 }
 
 pub(crate) async fn examine_move(job: &Move<'_>) -> Result<Examination, TenantMoveError> {
@@ -150,6 +157,7 @@ pub(crate) async fn find_refusals(job: &Move<'_>, places: &Places) -> Result<Vec
         Some(TenantPlace::Moved) => Some(format!(
             "the cell {to} had it before, and keeps its row to pass late records on: choose a cell that never had it"
         )),
+        Some(TenantPlace::Here | TenantPlace::Leaving) if places.is_restored() => None,
         Some(TenantPlace::Here | TenantPlace::Leaving) => {
             Some(format!("the cell {to} has another tenant of that name, or one that was deleted"))
         }

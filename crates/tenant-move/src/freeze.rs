@@ -50,9 +50,7 @@ pub(crate) async fn hand_over(
     }
     let counts_early = begin.elapsed() <= COUNT_TIME_LIMIT;
     let mut tx = begin_owner(job.from, &job.tenant, Reads::Latest, TimeLimits::NONE).await?;
-    let lifetime = time::Duration::try_from(job.limits.freeze)
-        .map_err(|error| TenantMoveError::Other(format!("the time of a freeze: {error}")))?;
-    let is_frozen = place::freeze_tenant(&mut tx, lifetime).await?;
+    let is_frozen = place::freeze_tenant(&mut tx, freeze_lifetime(job)?).await?;
     commit_tx(tx).await?;
     if !is_frozen {
         return Err(TenantMoveError::Other(format!(
@@ -144,6 +142,33 @@ pub(crate) async fn finish_switch(job: &Move<'_>) -> Result<(), TenantMoveError>
     from.rollback().await?;
     job.say(&format!("switched: the cell {} serves the tenant ({})", job.to.name, seconds_since(begin)));
     Ok(())
+}
+
+/// Hands the tenant over without a copy: the database of the old cell was restored to a time before the move.
+pub(crate) async fn hand_over_again(job: &Move<'_>) -> Result<(), TenantMoveError> {
+    let mut tx = begin_owner(job.from, &job.tenant, Reads::Latest, TimeLimits::NONE).await?;
+    place::wait_for_writers(&mut tx).await?;
+    // The copy may be of a moment in which the rows were frozen.
+    place::thaw_tenant(&mut tx).await?;
+    let is_moved = place::freeze_tenant(&mut tx, freeze_lifetime(job)?).await?
+        && place::set_moved(&mut tx, &job.to.topic_prefix).await?;
+    if !is_moved {
+        return Err(TenantMoveError::Other(format!(
+            "the freeze in {} was over before the switch",
+            job.from.name
+        )));
+    }
+    commit_tx(tx).await?;
+    job.say(&format!(
+        "handed over again: {} was restored to a time before the move; {} serves the tenant",
+        job.from.name, job.to.name
+    ));
+    Ok(())
+}
+
+fn freeze_lifetime(job: &Move<'_>) -> Result<time::Duration, TenantMoveError> {
+    time::Duration::try_from(job.limits.freeze)
+        .map_err(|error| TenantMoveError::Other(format!("the time of a freeze: {error}")))
 }
 
 /// Copies the noted changes, the late table, and the tenant's own row, and compares the numbers of rows.

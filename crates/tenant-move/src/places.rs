@@ -1,5 +1,6 @@
 //! The location of the tenant, as both cells have it.
 
+use crate::error::During;
 use crate::transactions::{Reads, TimeLimits, begin_owner};
 use crate::{CellServers, Move, TenantMoveError};
 use unslide_model::TenantId;
@@ -9,6 +10,8 @@ use unslide_store::place::{TenantLocation, TenantPlace, read_location};
 pub(crate) struct Places {
     pub from: Option<TenantLocation>,
     pub to: Option<TenantLocation>,
+    /// The new cell has recorded that the tenant moved there from the old one.
+    has_arrival: bool,
 }
 
 impl Places {
@@ -16,6 +19,7 @@ impl Places {
         Ok(Places {
             from: read_place(job.from, &job.tenant).await?,
             to: read_place(job.to, &job.tenant).await?,
+            has_arrival: has_arrival(job).await?,
         })
     }
 
@@ -30,10 +34,32 @@ impl Places {
         self.to.as_ref().is_some_and(|location| location.place == TenantPlace::Arriving)
     }
 
+    /// Returns true if both cells serve the tenant after a move: the old cell's database was restored to a time before it.
+    pub(crate) fn is_restored(&self) -> bool {
+        let is_here =
+            |location: &TenantLocation| matches!(location.place, TenantPlace::Here | TenantPlace::Leaving);
+        self.has_arrival && self.is_arrived() && self.from.as_ref().is_some_and(is_here)
+    }
+
     /// Returns true if the new cell serves the tenant.
     pub(crate) fn is_arrived(&self) -> bool {
         self.to.as_ref().is_some_and(|location| location.place == TenantPlace::Here)
     }
+}
+
+/// Returns true if the audit log of the new cell has the move.
+async fn has_arrival(job: &Move<'_>) -> Result<bool, TenantMoveError> {
+    let mut tx = begin_owner(job.to, &job.tenant, Reads::Latest, TimeLimits::NONE).await?;
+    let found = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM audit_log WHERE tenant = $1 AND action = 'tenant.move' AND detail ->> 'from' = $2)",
+    )
+    .bind(job.tenant.as_str())
+    .bind(&job.from.name)
+    .fetch_one(tx.parts().0)
+    .await
+    .during(&job.to.name, "looking for an earlier move")?;
+    tx.rollback().await?;
+    Ok(found)
 }
 
 async fn read_place(

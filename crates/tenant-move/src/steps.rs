@@ -2,7 +2,7 @@
 
 use crate::before_copy::{check_move, prepare_copy};
 use crate::catalog::Tables;
-use crate::freeze::{HandOver, finish_switch, hand_over};
+use crate::freeze::{HandOver, finish_switch, hand_over, hand_over_again};
 use crate::notes::apply_notes;
 use crate::objects::{OBJECTS_TIME_LIMIT, Objects};
 use crate::observer::{Step, seconds_since};
@@ -19,7 +19,9 @@ const ROUNDS: u32 = 20;
 pub(crate) async fn run_steps(job: &Move<'_>) -> Result<(), TenantMoveError> {
     let _lock = MoveLock::take_both(job).await?;
     let places = Places::read(job).await?;
-    if !places.is_handed_over(job) {
+    if places.is_restored() {
+        hand_over_again(job).await?;
+    } else if !places.is_handed_over(job) {
         check_move(job, &places).await?;
         copy_and_switch(job).await?;
     } else if places.is_arriving() {

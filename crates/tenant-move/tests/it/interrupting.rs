@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use unslide_harness::database::{acme, arrival};
 use unslide_store::place::{TenantPlace, read_location};
-use unslide_tenant_move::{MoveLimits, Step, TenantMoveError, abort_move, move_tenant};
+use unslide_tenant_move::{MoveLimits, Step, TenantMoveError, abort_move, find_obstacles, move_tenant};
 
 /// The steps before the new cell serves the tenant.
 const BEFORE_SWITCH: [Step; 8] = [
@@ -26,6 +26,19 @@ const AFTER_SWITCH: [Step; 6] =
 async fn make_change(world: &World, n: u8) {
     world.from.store(&[arrival(100 + n)]).await;
     world.write(&["UPDATE keys SET last_used_at = now()"]).await.unwrap();
+}
+
+/// Puts rows of the tenant back into the old cell, as a restored database has them.
+async fn restore_west(world: &World) {
+    world
+        .from
+        .execute(
+            "SET session_replication_role = replica;
+             UPDATE tenants SET state = 'active', place = 'here', moved_to = NULL WHERE slug = 'acme';
+             DELETE FROM tenant_erasures WHERE tenant = 'acme'; DELETE FROM audit_log WHERE tenant = 'acme'",
+        )
+        .await;
+    world.from.store(&[arrival(1), arrival(2)]).await;
 }
 
 async fn place_in_west(world: &World) -> TenantPlace {
@@ -191,4 +204,18 @@ async fn one_process_moves_a_tenant() {
     let watcher = Watcher::default();
     let busy = move_tenant(&world.job(&watcher, in_pieces())).await.unwrap_err();
     assert!(matches!(busy, TenantMoveError::Busy { .. }), "{busy:?}");
+}
+
+#[tokio::test]
+async fn a_cell_that_was_restored_to_before_the_move_hands_over_again() {
+    let world = World::with_reports().await;
+    world.move_tenant(&Watcher::default(), in_pieces()).await.unwrap();
+    let moved = world.rows(&world.to).await;
+    restore_west(&world).await;
+    let watcher = Watcher::default();
+    let obstacles = find_obstacles(&world.job(&watcher, in_pieces())).await.unwrap();
+    assert!(obstacles.is_restored && obstacles.refusals.is_empty(), "{obstacles:?}");
+    world.move_until(Step::Named, in_pieces()).await;
+    world.move_tenant(&Watcher::default(), in_pieces()).await.unwrap();
+    assert_moved(&world, &moved).await;
 }

@@ -123,8 +123,19 @@ async fn run_move(arguments: &Arguments, from: &CellConfiguration, to: &CellConf
     obstacles.refusals.extend(check_topics(arguments, from, to).await?);
     obstacles.refusals.extend(check_sealing(&obstacles, from, to));
     obstacles.refusals.extend(check_history(from, to));
-    if arguments.dry_run {
+    if obstacles.is_restored {
+        note!(
+            "{} has the tenant by an earlier move, and the database of {} was restored to a time before it: nothing is copied, and {} \
+             erases what it has of the tenant",
+            arguments.to,
+            old.name,
+            old.name
+        );
+    }
+    if arguments.dry_run && !obstacles.is_restored {
         print_examination(&examine_move(&job).await?);
+    }
+    if arguments.dry_run {
         return Ok(print_obstacles(&obstacles));
     }
     // A move that has switched cannot be refused any more.
@@ -172,7 +183,8 @@ async fn check_topics(
         topics.all().into_iter().filter(|topic| !there.iter().any(|there| there == topic)).collect();
     if !missing.is_empty() {
         refusals.push(format!(
-            "records are passed on within one Kafka, and that of this cell has no {}: `unslide migrate --topics` of {} creates them",
+            "records are passed on within one Kafka, and this cell's login there sees no {}: `unslide migrate --topics` of {} creates them, \
+             and the login needs the right Describe",
             missing.join(", "),
             arguments.to
         ));
