@@ -11,19 +11,22 @@ use crate::observer::seconds_since;
 use crate::partitions::prepare_partitions;
 use crate::piping::{Side, execute_statement, pipe_rows};
 use crate::places::Places;
+use crate::sessions::{cancel_at, read_session};
 use crate::transactions::{Reads, TimeLimits, begin_owner, commit_tx};
 use crate::{Move, Step, TenantMoveError};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgConnection;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use unslide_store::{TenantTx, audit, place};
 
 /// Time for which transactions that had begun before the freeze are waited for. Others wait as long.
 const WRITERS_TIMEOUT: Duration = Duration::from_secs(4);
 /// A part of the freeze that is left for the commits.
 const COMMIT_RESERVE: u32 = 5;
+/// A part of the freeze that is left for the end of a copy that is late, before that.
+const CANCEL_RESERVE: u32 = 10;
 /// The tables that are copied before are counted while rows are frozen, too, if it took at most this long before.
 const COUNT_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Numbers that the new cell's sequences skip: other tenants use them at the same time.
@@ -61,7 +64,8 @@ pub(crate) async fn hand_over(
     let begin = Instant::now();
     job.reach(Step::Frozen).await;
     let end = job.limits.freeze - job.limits.freeze / COMMIT_RESERVE;
-    let switched = timeout(end, Box::pin(switch_cells(job, tables, counts_early, objects))).await;
+    let copy_end = Instant::now() + end - job.limits.freeze / CANCEL_RESERVE;
+    let switched = timeout(end, Box::pin(switch_cells(job, tables, counts_early, objects, copy_end))).await;
     let failed = match switched {
         Ok(Ok(())) => {
             job.say(&format!("frozen: {}; the cell {} serves the tenant", seconds_since(begin), job.to.name));
@@ -100,6 +104,7 @@ async fn switch_cells(
     tables: &Tables,
     counts_early: bool,
     objects: &mut Objects,
+    copy_end: Instant,
 ) -> Result<(), TenantMoveError> {
     let limits = TimeLimits { statement: job.limits.freeze, lock: WRITERS_TIMEOUT };
     let mut from = begin_owner(job.from, &job.tenant, Reads::Latest, limits).await?;
@@ -111,10 +116,22 @@ async fn switch_cells(
         if begin.elapsed() > OBJECTS_TIME_LIMIT {
             job.say(&format!("objects: the last {} took {}", pass.copied, seconds_since(begin)));
         }
-        Ok(())
+        Ok::<(), TenantMoveError>(())
     };
-    let ((), ()) = tokio::try_join!(copy_rest(job, tables, counts_early, &mut from, &mut to), last_objects)?;
     let late = |detail: &str| Err(TenantMoveError::Late { detail: detail.to_owned() });
+    let sessions = [
+        (job.from, read_session(job.from, &mut from).await?),
+        (job.to, read_session(job.to, &mut to).await?),
+    ];
+    let rest = copy_rest(job, tables, counts_early, &mut from, &mut to);
+    // The rows are waited for even if the objects fail: see `cancel_at`.
+    let (rows_copied, objects_copied) =
+        tokio::join!(cancel_at(copy_end, job, &sessions, rest), timeout_at(copy_end, last_objects));
+    rows_copied?;
+    match objects_copied {
+        Ok(copied) => copied?,
+        Err(_) => return late("the last objects"),
+    }
     if !place::set_moved(&mut from, &job.to.topic_prefix).await? {
         return late("the freeze was over before the switch");
     }

@@ -26,6 +26,7 @@ mod observer;
 mod partitions;
 mod piping;
 mod places;
+mod sessions;
 mod steps;
 mod transactions;
 mod triggers;

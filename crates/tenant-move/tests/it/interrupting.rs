@@ -35,7 +35,8 @@ async fn restore_west(world: &World) {
         .execute(
             "SET session_replication_role = replica;
              UPDATE tenants SET state = 'active', place = 'here', moved_to = NULL WHERE slug = 'acme';
-             DELETE FROM tenant_erasures WHERE tenant = 'acme'; DELETE FROM audit_log WHERE tenant = 'acme'",
+             DELETE FROM tenant_erasures WHERE tenant = 'acme'; DELETE FROM audit_log WHERE tenant = 'acme';
+             RESET session_replication_role",
         )
         .await;
     world.from.store(&[arrival(1), arrival(2)]).await;
@@ -151,6 +152,28 @@ async fn a_freeze_that_lasts_too_long_ends_and_the_move_goes_on_later() {
     let late = world.move_tenant(&watcher, limits).await.unwrap_err();
     assert!(matches!(late, TenantMoveError::Late { .. }), "{late:?}");
     make_change(&world, 1).await;
+    let rows = rows_of(&world.from, "acme").await;
+    world.move_tenant(&Watcher::default(), in_pieces()).await.unwrap();
+    assert_moved(&world, &rows).await;
+}
+
+/// A connection that is left within a copy would give the rest of it as the answer to the next statement.
+#[tokio::test]
+async fn connections_are_right_after_copies_that_a_freeze_was_too_short_for() {
+    let world = World::with_reports().await;
+    world
+        .from
+        .execute(
+            "INSERT INTO jobs (id, tenant, kind, payload, status, max_attempts, run_at, created_at, updated_at)
+             SELECT gen_random_uuid(), 'acme', 'wake', jsonb_build_object('large', repeat('x', 1 << 21)), 'done', 1, now(), now(), now()
+             FROM generate_series(1, 60)",
+        )
+        .await;
+    // Nothing copies 120 MB in such a time.
+    let limits = MoveLimits { freeze: Duration::from_millis(300), freezes: 4, ..in_pieces() };
+    let late = world.move_tenant(&Watcher::default(), limits).await.unwrap_err();
+    assert!(matches!(late, TenantMoveError::Late { .. }), "{late:?}");
+    world.from.execute("DELETE FROM jobs WHERE payload ? 'large'").await;
     let rows = rows_of(&world.from, "acme").await;
     world.move_tenant(&Watcher::default(), in_pieces()).await.unwrap();
     assert_moved(&world, &rows).await;
