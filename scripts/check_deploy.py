@@ -569,7 +569,7 @@ def check_alerts():
     probes = set(re.findall(r'register_(?:probe|dependency)\("([\w-]+)"|\bprobe\(builder, "([\w-]+)"', text_of("services")))
     probes = {name for pair in probes for name in pair if name}
     readers = re.findall(r'\("([\w ]+)", (?:one\(|resources\))', (TOP / "services/indexer/src/run.rs").read_text())
-    probes |= set(readers) | {"symbol-events", "tenant-config"}
+    probes |= set(readers) | {"serving", "symbol-events", "tenant-config"}
     probes |= set(re.findall(r'EventTopic \{\s*kind: "([\w-]+)"', text_of("features")))
     lanes = re.findall(r'pub const [A-Z]+: &str = "(\w+)"', (TOP / "crates/proto/src/lanes.rs").read_text())
     probes |= {f"lane {lane}" for lane in lanes}

@@ -43,7 +43,7 @@ def make(world: World, into: Path):
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     postgres = world.product.postgres
-    operations.run(world, TOP / "deploy/backup/dump", postgres.url("postgres"), into / "database", path=programs(postgres))
+    operations.run(world, TOP / "deploy/backup/dump", postgres.url("postgres", world.product.first.database), into / "database", path=programs(postgres))
     world.product.stop_servers()
     pack(into / "objects.tar.xz", world.product.objects.folder / "s3")
     pack(into / "topics.tar.xz", world.product.kafka.folder / "logs", "--exclude=*index")
@@ -75,9 +75,9 @@ def open_data(world: World, kept: Path, facts: dict) -> list[str]:
     product.start_servers()
     operations.run(world, TOP / "deploy/backup/restore", product.postgres.url("postgres", "postgres"), "unslide", kept / "database",
                    path=programs(product.postgres))
-    product.make_kafka_users(product.login)
+    product.make_kafka_users(product.first, product.first.login)
     product.run("migrate", "--topics")
-    product.postgres.make_login(product.login)
+    product.postgres.make_login(product.first.login)
     product.start()
     tenant = world.tenants["north"] = Tenant("north", product.api_url())
     tenant.key, tenant.sessions, tenant.reports = facts["key"], facts["sessions"], facts["reports"]
