@@ -106,15 +106,7 @@ lint:
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 
 prepare:
-	@scripts/setup prepare
-	@cargo build --locked --quiet --package unslide-embedded --package unslide-feature-union --bin unslide-servers
-	@mkdir -p $(SERVERS_DATA)
-	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; \
-	  export PATH="$(CACHE)/tools/bin:$$PATH"; \
-	  database="$${UNSLIDE_TEST_POSTGRES%/*}/unslide_prepare"; \
-	  sqlx database drop -y --database-url "$$database" && \
-	  sqlx database setup --source migrations --database-url "$$database" && \
-	  scripts/prepare "$$database"
+	@eval "$$($(MAKE) --silent servers)"; scripts/prepare
 
 clean-cache:
 	rm -rf $(CACHE) /var/cache/unslide/servers-*

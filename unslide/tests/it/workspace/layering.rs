@@ -109,8 +109,8 @@ pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Folder → (package name, dependencies that are not for tests only).
-fn packages() -> BTreeMap<String, (String, Vec<String>)> {
+/// The packages of the workspace as cargo reads their manifests, by their folders.
+pub fn manifests() -> BTreeMap<String, Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -123,15 +123,21 @@ fn packages() -> BTreeMap<String, (String, Vec<String>)> {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().to_path_buf();
         manifest.strip_prefix(top()).unwrap().to_str().unwrap().to_owned()
     };
-    let package = |package: &Value| {
+    let packages = metadata["packages"].as_array().unwrap();
+    packages.iter().map(|package| (folder(package), package.clone())).collect()
+}
+
+/// Folder → (package name, dependencies that are not for tests only).
+fn packages() -> BTreeMap<String, (String, Vec<String>)> {
+    let package = |package: Value| {
         let dependencies = package["dependencies"].as_array().unwrap();
         let used = dependencies
             .iter()
             .filter(|d| d["kind"] != "dev")
             .map(|d| d["name"].as_str().unwrap().to_owned());
-        (folder(package), (package["name"].as_str().unwrap().to_owned(), used.collect()))
+        (package["name"].as_str().unwrap().to_owned(), used.collect())
     };
-    metadata["packages"].as_array().unwrap().iter().map(package).collect()
+    manifests().into_iter().map(|(folder, manifest)| (folder, package(manifest))).collect()
 }
 
 #[test]

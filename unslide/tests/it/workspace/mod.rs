@@ -2,6 +2,7 @@
 
 mod circles;
 mod client;
+mod dependencies;
 mod documents;
 mod extension_points;
 mod features;
