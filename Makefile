@@ -1,9 +1,15 @@
 # `make demo` shows the service at work; `make test` is what a change has to pass.
-CARGO_TARGET_DIR ?= $(CURDIR)/target
-export CARGO_TARGET_DIR
 CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
-SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
+# librdkafka does not compile below a folder with a space in its name.
+ifeq ($(words $(CURDIR)),1)
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+else
+CARGO_TARGET_DIR ?= $(CACHE)/target-$(firstword $(shell printf %s '$(CURDIR)' | cksum))
+endif
+export CARGO_TARGET_DIR
+SERVERS := '$(CARGO_TARGET_DIR)/debug/unslide-servers'
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
+DATA := '$(SERVERS_DATA)'
 
 .PHONY: help demo screens pictures test check servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint month prepare walls clean-cache
 
@@ -33,7 +39,7 @@ demo:
 	@echo '== building (some minutes the first time)'
 	@cargo build --locked --package unslide --package unslide-feature-union --bin unslide
 	@echo '== the demo'
-	@$(CARGO_TARGET_DIR)/debug/unslide demo
+	@'$(CARGO_TARGET_DIR)/debug/unslide' demo
 
 test:
 	@scripts/test
@@ -45,24 +51,24 @@ SCREENS ?= $(CURDIR)/.unslide/screens
 screens:
 	@scripts/setup test
 	@cargo build --locked --quiet --package unslide --package unslide-embedded --bin unslide --bin unslide-servers
-	@mkdir -p $(SERVERS_DATA)
-	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; UNSLIDE_SCREENS=$(SCREENS) \
+	@mkdir -p $(DATA)
+	@eval "$$($(SERVERS) up $(DATA) --fast)"; UNSLIDE_SCREENS='$(SCREENS)' \
 	  cargo test --locked --quiet --package unslide-tests --test e2e console
 	@echo 'the screenshots are in $(SCREENS)'
 
 pictures:
 	@scripts/setup test
 	@cargo build --locked --quiet --package unslide --package unslide-feature-union --bin unslide
-	@scripts/pictures $(CARGO_TARGET_DIR)/debug/unslide
+	@scripts/pictures '$(CARGO_TARGET_DIR)/debug/unslide'
 
 servers:
 	@scripts/setup build >&2
 	@cargo build --locked --quiet --package unslide-embedded --package unslide-feature-union --bin unslide-servers
-	@mkdir -p $(SERVERS_DATA)
-	@$(SERVERS) up $(SERVERS_DATA) --fast
+	@mkdir -p $(DATA)
+	@$(SERVERS) up $(DATA) --fast
 
 servers-down:
-	@$(SERVERS) down $(SERVERS_DATA)
+	@$(SERVERS) down $(DATA)
 
 chaos:
 	@scripts/setup test
@@ -106,7 +112,7 @@ lint:
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 
 prepare:
-	@eval "$$($(MAKE) --silent servers)"; scripts/prepare
+	@scripts/prepare
 
 clean-cache:
-	rm -rf $(CACHE) /var/cache/unslide/servers-*
+	rm -rf '$(CACHE)' /var/cache/unslide/servers-*

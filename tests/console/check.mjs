@@ -16,7 +16,10 @@ const MOST_ELEMENTS = 60_000;
 // Milliseconds that one step may take while other tests use the machine.
 const LONGEST = 180_000;
 // Of the window, in px; and the widths at which all rules of accessibility are tried. A window of 1280 px has 640 at a zoom of 200 %.
-const WIDTHS = [390, 320, 640, 900, 1024, 1440, 1920];
+const WIDTHS = [390, 320, 640, 768, 900, 1024, 1280, 1440, 1920];
+// The families of `scripts/setup test`, each with its family of one width. They are what systems have for sans-serif, and differ by a fifth in
+// their widths. The browser shows the first unless a page names another.
+const FONTS = [["DejaVu Sans", "DejaVu Sans Mono"], ["Liberation Sans", "Liberation Mono"], ["Noto Sans", "Noto Sans Mono"]];
 const AUDITED = [390, 1440];
 // Pages that have another layout in the widest window.
 const AUDITED_WIDE = /^(hostile-)?(group|report)$/;
@@ -155,15 +158,34 @@ async function contextOf(page, paths) {
   await page.getByRole("table", { name: /^Reports by plan/ }).waitFor();
 }
 
-// No page is wider than the window.
+// No page is wider than the window, whatever font the system has.
 async function fits(page, name) {
-  const found = await page.evaluate(() => {
-    const most = document.documentElement.clientWidth;
+  const found = await page.evaluate((fonts) => {
+    const root = document.documentElement;
+    const most = root.clientWidth;
     const inside = (one) => one.closest(".scroll, pre, .side, .blocks thead");
-    const cut = [...document.querySelectorAll("main td, main th, main dd, main h2, main .copy")].filter((one) => !inside(one) && one.getBoundingClientRect().right > most + 1);
-    return { wide: document.documentElement.scrollWidth - most, cut: cut.slice(0, 3).map((one) => one.textContent.trim().slice(0, 40)) };
-  });
-  if (found.wide > 0 || found.cut.length > 0) fail(`${name} is ${found.wide} px wider than the window: ${JSON.stringify(found.cut)}`);
+    const places = [...document.querySelectorAll("main td, main th, main dd, main h2, main .copy")].filter((one) => !inside(one));
+    const measured = fonts.map(([sans, mono]) => {
+      root.style.setProperty("--sans", `"${sans}"`);
+      root.style.setProperty("--mono", `"${mono}"`);
+      const cut = places.filter((one) => one.getBoundingClientRect().right > most + 1);
+      return { font: sans, wide: root.scrollWidth - most, cut: cut.slice(0, 3).map((one) => one.textContent.trim().slice(0, 40)) };
+    });
+    root.removeAttribute("style");
+    return measured.filter(({ wide, cut }) => wide > 0 || cut.length > 0);
+  }, FONTS);
+  for (const { font, wide, cut } of found) fail(`${name} is with ${font} ${wide} px wider than the window: ${JSON.stringify(cut)}`);
+}
+
+// The fonts are there, and a page has the one that it is measured with: a text has another width in each.
+async function fontsAreThere(page) {
+  const widths = await page.evaluate((fonts) => {
+    const context = document.createElement("canvas").getContext("2d");
+    const width = (family) => { context.font = `100px "${family}", serif`; return context.measureText("Reports by version").width; };
+    return fonts.flat().map(width);
+  }, FONTS);
+  const sans = widths.filter((_, at) => at % 2 === 0);
+  if (new Set(sans).size !== FONTS.length) fail(`the fonts of \`scripts/setup test\` are missing: ${widths}`);
 }
 
 // Not among the usual rules: what can be pressed is 24 px wide and high, or has the room of that around it.
@@ -706,6 +728,7 @@ async function auditedOpen(page, name) {
 async function everyPage() {
   const { context, page } = await opened({ viewport: { width: WIDTHS[0], height: 900 } });
   await page.goto(`${base}/console/sign-in`);
+  await fontsAreThere(page);
   await audited(page, "sign-in");
   await signIn(page);
   const paths = await pages(page);

@@ -24,7 +24,7 @@ fn tools() -> PathBuf {
     let cache = std::env::var_os("UNSLIDE_CACHE").map(PathBuf::from);
     let base = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache");
-    cache.unwrap_or_else(|| base().unwrap_or_else(home).join("unslide")).join("tools/console")
+    cache.unwrap_or_else(|| base().unwrap_or_else(home).join("unslide")).join("tools")
 }
 
 /// Starts an installation with reports, whose alerts reach a receiver at a port that the check has.
@@ -171,12 +171,12 @@ async fn runs_well(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> bool {
     // Modules are looked for beside the script.
-    let tools = tools();
+    let (fonts, tools) = (tools().join("fonts/fonts.conf"), tools().join("console"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("console").join(script);
     std::fs::copy(source, tools.join(script)).expect("scripts/setup test has made the folder");
     let mut command = Command::new("node");
     command.arg(script).arg(&installation.url).arg(&installation.key).current_dir(&tools).args(arguments);
-    command.env("UNSLIDE_RECEIVER_PORT", receiver_port);
+    command.env("UNSLIDE_RECEIVER_PORT", receiver_port).env("FONTCONFIG_FILE", fonts);
     let status = tokio::task::spawn_blocking(move || command.status()).await.expect("the script");
     status.expect("node").success()
 }

@@ -158,10 +158,15 @@ impl Child {
     }
 }
 
+/// The variable and the locale of every server. Programs change letters by the rules of the user's language: "I" becomes "ı"
+/// in Turkish.
+pub(crate) const LOCALE: (&str, &str) = ("LC_ALL", "C.UTF-8");
+
 /// Returns `setpriv`, which becomes the program. It runs as another user if `unprivileged` is true and we are
 /// root.
 fn setpriv(unprivileged: bool) -> Command {
     let mut command = Command::new("setpriv");
+    command.env(LOCALE.0, LOCALE.1);
     if unprivileged && place::is_root() {
         let id = place::SERVER_UID;
         command.arg(format!("--reuid={id}")).arg(format!("--regid={id}")).arg("--clear-groups");

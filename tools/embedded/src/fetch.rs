@@ -1,7 +1,9 @@
 //! Fetching the servers with Maven, once.
 
 use crate::cache::cache_folder;
+use crate::child::LOCALE;
 use crate::error::{AtPath, Error, tail};
+use crate::place::public_folder;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,7 +37,7 @@ pub fn fetch(progress: &Progress<'_>) -> Result<Distribution, Error> {
     if whole.is_dir() {
         return Ok(distribution);
     }
-    fs::create_dir_all(&cache).at("create the folder", &cache)?;
+    public_folder(&cache)?;
     let lock_path = cache.join("servers.lock");
     let lock = File::create(&lock_path).at("create", &lock_path)?;
     if lock.try_lock().is_err() {
@@ -49,7 +51,7 @@ pub fn fetch(progress: &Progress<'_>) -> Result<Distribution, Error> {
     if part.exists() {
         fs::remove_dir_all(&part).at("remove", &part)?;
     }
-    fs::create_dir_all(&part).at("create the folder", &part)?;
+    public_folder(&part)?;
     let (kafka, postgres) = (version("kafka"), version("postgres"));
     progress(&format!(
         "fetching Apache Kafka {kafka} and PostgreSQL {postgres} with Maven (about 70 MB, once)"
@@ -78,6 +80,7 @@ fn maven(part: &Path, platform: &str, progress: &Progress<'_>) -> Result<(), Err
         .arg("--file")
         .arg(&pom)
         .arg("generate-resources")
+        .env(LOCALE.0, LOCALE.1)
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(err)
@@ -122,9 +125,9 @@ fn unpack(part: &Path) -> Result<(), Error> {
             tail: String::new(),
         })?;
     let target = part.join("postgres");
-    fs::create_dir_all(&target).at("create the folder", &target)?;
+    public_folder(&target)?;
     let output = Command::new("tar")
-        .args(["--extract", "--xz", "--no-same-owner", "--file"])
+        .args(["--extract", "--xz", "--no-same-owner", "--preserve-permissions", "--file"])
         .arg(&archive)
         .arg("--directory")
         .arg(&target)

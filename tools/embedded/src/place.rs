@@ -36,6 +36,17 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).at("restrict", path)
 }
 
+/// Makes a folder that every user may enter and read, with its parents. Leaves folders that exist as they are.
+pub(crate) fn public_folder(path: &Path) -> Result<(), Error> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(path).at("create the folder", path)?;
+    // The umask may have taken rights away.
+    for folder in missing {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).at("open", folder)?;
+    }
+    Ok(())
+}
+
 /// Writes a file that only this user may read.
 ///
 /// # Errors
@@ -91,7 +102,7 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     }
     forget_temporary(Path::new(STATE_OUTSIDE));
     let outside = Path::new(STATE_OUTSIDE).join(random_text()?);
-    fs::create_dir_all(&outside).at("create the folder", &outside)?;
+    public_folder(&outside)?;
     private_file(&outside.join(OWNER), &format!("{}\n", data.display()))?;
     fs::set_permissions(&outside, fs::Permissions::from_mode(0o711)).at("open", &outside)?;
     let database = outside.join("postgres");
@@ -132,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let inner = folder.path().join("a/b");
-        fs::create_dir_all(&inner).unwrap();
+        public_folder(&inner).unwrap();
         assert!(reachable(&inner));
         fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(0o700)).unwrap();
         assert!(!reachable(&inner));

@@ -1,7 +1,8 @@
 //! Requests as apps send them: the URL has a public key in it, and no header has a key.
 
-use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, ClientError};
-use reqwest::{Client, Url, redirect};
+use super::http_client::client_builder;
+use super::{ANSWER_TIMEOUT, ClientError};
+use reqwest::{Url, redirect};
 
 /// Longest answer, in bytes, that is read.
 const ANSWER_BYTES_LIMIT: usize = 1 << 20;
@@ -20,13 +21,9 @@ pub struct KeylessAnswer {
 /// No answer comes.
 pub async fn post_without_key(url: Url, body: String) -> Result<KeylessAnswer, ClientError> {
     let server = url.origin().ascii_serialization();
-    // The second time there is one already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
+    let client = client_builder(url.as_str())
         .timeout(ANSWER_TIMEOUT)
         .redirect(redirect::Policy::none())
-        .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(ClientError::Client)?;
     // Messages name the server alone: the path has the key.

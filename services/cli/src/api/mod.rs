@@ -2,6 +2,7 @@
 
 mod cause;
 mod form;
+mod http_client;
 mod keyless;
 mod profile;
 mod requests;
@@ -22,6 +23,7 @@ pub use upload_body::UploadBody;
 
 use crate::Exit;
 use bytes::Bytes;
+use http_client::client_builder;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -214,13 +216,7 @@ impl Client {
 
     fn with_policy(login: ApiLogin, policy: RetryPolicy) -> Result<Client, ClientError> {
         let ApiLogin { url, url_source, key, key_source } = login;
-        // The second time there is one already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(ClientError::Client)?;
+        let http = client_builder(&url).build().map_err(ClientError::Client)?;
         Ok(Client {
             http,
             retry_for: policy.retry_for,
