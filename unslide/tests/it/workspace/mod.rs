@@ -1,5 +1,6 @@
 //! The shape of the workspace: layers, names, documents and promises against the code.
 
+mod budgets;
 mod circles;
 mod client;
 mod dependencies;
