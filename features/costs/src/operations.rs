@@ -6,17 +6,17 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use time::{Date, Duration};
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{
-    Access, Api, Kind, List, Page, PageQuery, Problem, Query, number_and_id, parse_day, parse_parameter,
+    Access, Kind, List, Page, PageQuery, Problem, Query, number_and_id, parse_day, parse_parameter,
     position_by_number, problems,
 };
 use unslide_api::feature::site::Operator;
+use unslide_api::routes;
 use unslide_model::TenantId;
 use unslide_store::resource_uses::{DailyUse, UsesFilter, list_daily_uses};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The path of the operation.
 pub const COSTS_PATH: &str = "/v1/costs";
@@ -26,8 +26,8 @@ const USUAL_DAYS: i64 = 31;
 const REST: &str = "~";
 
 /// Returns the routes.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list_costs))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(list_costs))
 }
 
 /// Which days and tenants to list.

@@ -6,22 +6,20 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use unslide_api::feature::Keys;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{
-    Access, Api, JsonBody, Problem, TenantAdmin, problems, wait_announced,
-};
+use unslide_api::feature::operation::{Access, JsonBody, Problem, TenantAdmin, problems, wait_announced};
+use unslide_api::routes;
 use unslide_store::audit;
 use unslide_store::tenants::analyses;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for refusing a key that speaks for one app only.
 const EVERY_APP: &str = "the switch applies to the reports of every app";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get_fault_analysis, set_fault_analysis))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get_fault_analysis, set_fault_analysis))
 }
 
 /// The switches of the tenant.

@@ -8,17 +8,16 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde::Deserialize;
 use std::sync::Arc;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Access, Path, Problem, Query, SymbolsDownload, problems};
+use unslide_api::routes;
 use unslide_model::DebugId;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Returns the routes of this file.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get_symbol_file))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get_symbol_file))
 }
 
 /// The kind of file that a client wants.

@@ -21,11 +21,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_api::feature::{Api, ApiFeature, NavigationEntry, NavigationPlace, lift_time_bound};
+use unslide_api::feature::OperationRouter;
+use unslide_api::feature::{ApiFeature, NavigationEntry, NavigationPlace, lift_time_bound};
 use unslide_feature::{ConfiguredFeature, Feature, FeatureSettings};
 use unslide_model::Scope;
 use unslide_store::StoreHook;
-use utoipa_axum::router::OpenApiRouter;
 
 /// The name of the feature.
 pub const NAME: &str = "uploaders";
@@ -73,8 +73,8 @@ pub fn feature(config: Config) -> ConfiguredFeature {
 }
 
 /// Returns the routes of every protocol.
-fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+fn protocol_routes(config: Config, assembler: &Arc<sentry::Assembler>) -> OperationRouter {
+    OperationRouter::new()
         .merge(posthog::posthog_routes(config.api.public_url.clone()))
         .merge(sentry::sentry_routes(config.api.public_url).layer(Extension(assembler.clone())))
         .merge(datadog::datadog_routes())

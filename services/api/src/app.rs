@@ -9,6 +9,7 @@ use crate::http::{answers, compress, documents};
 use crate::lists::{all_tables, delegate_to_feature};
 use crate::openapi;
 use crate::openapi::self_contained::render_document;
+use crate::operation_router::OperationRouter;
 use crate::operations::{
     apps, audit_log, dead_letters, group_views, grouping_rules, groups, keys, reports, reprocess, search,
     sessions, symbols, tenants,
@@ -29,11 +30,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use unslide_runtime::Shutdown;
 use utoipa::openapi::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
 
 /// Builds the application.
 pub fn build_app(api: Api, features: &[ApiFeature]) -> Router {
-    let (operations, _) = build_operations(&api, features).split_for_parts();
+    let operations = build_operations(&api, features).into_router();
     let documented = features.to_vec();
     let document = OpenApiText::from_build(Box::new(move || build_document(&documented)));
     let plain = Router::new()
@@ -126,10 +126,10 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
         audit_log::audit_log_routes(),
         dead_letters::dead_letter_routes(),
     ] {
-        document.merge(routes.into_openapi());
+        document.merge(routes.build_document());
     }
     for feature in features {
-        document.merge(feature.operations.clone().into_openapi());
+        document.merge(feature.operations.build_document());
     }
     let tables: Vec<_> = all_tables(features.iter().map(|feature| feature.tables)).collect();
     for forms in features.iter().filter_map(|feature| feature.forms) {
@@ -138,11 +138,11 @@ fn merge_documents(features: &[ApiFeature]) -> OpenApi {
     document
 }
 
-fn build_operations(api: &Api, features: &[ApiFeature]) -> OpenApiRouter<Api> {
+fn build_operations(api: &Api, features: &[ApiFeature]) -> OperationRouter {
     let ApiParts { capacity, lists, .. } = api.parts();
     let limits = &capacity.limits;
     let within = |seconds| from_fn_with_state(Duration::from_secs(seconds), bound_time);
-    let mut answering = OpenApiRouter::new()
+    let mut answering = OperationRouter::new()
         .merge(symbols::symbol_routes())
         .merge(reports::report_routes())
         .merge(sessions::session_routes())
@@ -161,11 +161,11 @@ fn build_operations(api: &Api, features: &[ApiFeature]) -> OpenApiRouter<Api> {
     for forms in &lists.forms {
         answering = answering.layer(from_fn_with_state((lists.clone(), *forms), delegate_to_feature));
     }
-    let waiting = OpenApiRouter::new()
+    let waiting = OperationRouter::new()
         .merge(symbols::waiting_routes())
         .merge(reports::waiting_routes())
         .layer(within(limits.request_seconds + LONGEST_WAIT.as_secs()));
-    let announcing = OpenApiRouter::new()
+    let announcing = OperationRouter::new()
         .merge(tenants::tenant_routes())
         .merge(grouping_rules::grouping_rule_routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));

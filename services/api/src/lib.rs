@@ -16,6 +16,7 @@ mod limits;
 mod lists;
 mod metrics;
 mod openapi;
+mod operation_router;
 mod operations;
 mod panels;
 pub mod problem;
@@ -29,4 +30,7 @@ mod uploads;
 pub use app::{build_app, build_document};
 pub use config::{Config, Settings, Signing};
 pub use limits::request_limits::RequestLimits;
+/// For the macro [`routes`].
+#[doc(hidden)]
+pub use pastey::paste;
 pub use run::{ApiFeatures, Error, bind_listener, build_api, run, run_on};

@@ -2,9 +2,9 @@
 
 pub mod self_contained;
 
+use crate::operation_router::OperationRouter;
 use crate::problem::ProblemDetails;
 use crate::requests::access::Reach;
-use crate::state::Api;
 use axum::Extension;
 use unslide_model::Scope;
 use utoipa::openapi::path::Operation;
@@ -13,7 +13,6 @@ use utoipa::openapi::server::ServerBuilder;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
 
 /// The security scheme's name in the document.
 pub const KEY_SCHEME: &str = "key";
@@ -82,22 +81,24 @@ pub fn build_base() -> OpenApi {
 
 /// Returns the same operations for operators, under `prefix`: for the system's symbols, or for the data of
 /// all tenants.
-pub fn for_operators(prefix: &str, reach: Reach, mut routes: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
-    for (path, item) in &mut routes.get_openapi_mut().paths.paths {
-        let methods = [
-            ("GET", &mut item.get),
-            ("POST", &mut item.post),
-            ("PUT", &mut item.put),
-            ("DELETE", &mut item.delete),
-        ];
-        for (method, operation) in methods {
-            if let Some(operation) = operation {
-                let twin = format!("{method} /v1{path}");
-                document_for_operators(reach, operation, &twin);
+pub fn for_operators(prefix: &'static str, reach: Reach, routes: OperationRouter) -> OperationRouter {
+    let routes = routes.map_document(move |mut document| {
+        for (path, item) in &mut document.paths.paths {
+            let methods = [
+                ("GET", &mut item.get),
+                ("POST", &mut item.post),
+                ("PUT", &mut item.put),
+                ("DELETE", &mut item.delete),
+            ];
+            for (method, operation) in methods {
+                if let Some(operation) = operation {
+                    document_for_operators(reach, operation, &format!("{method} /v1{path}"));
+                }
             }
         }
-    }
-    OpenApiRouter::new().nest(prefix, routes.layer(Extension(reach)))
+        document
+    });
+    OperationRouter::new().nest(prefix, routes.layer(Extension(reach)))
 }
 
 fn document_for_operators(reach: Reach, operation: &mut Operation, twin: &str) {

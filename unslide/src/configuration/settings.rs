@@ -24,7 +24,7 @@ pub fn list_settings() -> Vec<Setting> {
     let required: BTreeSet<String> = defaults.validate(None).into_iter().map(|problem| problem.key).collect();
     let mut meanings = BTreeMap::new();
     for part in defaults.list_parts() {
-        collect_meanings(&part.schema, "", &mut meanings);
+        collect_meanings(&(part.build_schema)(), "", &mut meanings);
     }
     let values = defaults.setting_values().into_iter();
     values

@@ -9,17 +9,21 @@ use serde_json::Value;
 pub struct ConfigPart {
     /// The sections with their values. Secrets are not shown.
     pub values: Value,
-    /// The JSON Schema of the sections. Its descriptions explain the settings.
-    pub schema: Value,
+    /// Builds the JSON Schema of the sections. Its descriptions explain the settings. Only commands that list settings need it.
+    pub build_schema: fn() -> Value,
 }
 
 impl ConfigPart {
     /// Describes a configuration. Each field is a section.
     pub fn from_config<T: JsonSchema + Serialize>(config: &T) -> ConfigPart {
-        let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
         ConfigPart {
             values: serde_json::to_value(config).unwrap_or_default(),
-            schema: settings.into_generator().into_root_schema_for::<T>().to_value(),
+            build_schema: build_schema::<T>,
         }
     }
+}
+
+fn build_schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }

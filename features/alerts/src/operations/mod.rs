@@ -27,16 +27,16 @@ use crate::store::routing::MAX_RULE_LABELS;
 use crate::store::rules::{AlertChannel, AlertCondition, AlertReceiver, AlertRule, TemplateType};
 use crate::store::schedule::SummarySchedule;
 use crate::store::summary::is_time_zone;
-use unslide_api::feature::operation::{Api, Kind, Problem, is_text};
+use unslide_api::feature::OperationRouter;
+use unslide_api::feature::operation::{Kind, Problem, is_text};
+use unslide_api::routes;
 use unslide_runtime::egress::check_url;
 use unslide_store::groups::labels::MAX_LABEL_BYTES;
 use unslide_store::{Store, TenantTx};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Returns the routes of this folder.
-pub fn alert_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn alert_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::create_alert_rule, list::list_alert_rules))
         .routes(routes!(get::get_alert_rule, change::change_alert_rule, delete::delete_alert_rule))
         .routes(routes!(test::test_alert_rule))

@@ -5,17 +5,16 @@ pub mod set;
 
 use crate::store::AppCap;
 use serde::Serialize;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "the caps of bodies are for all apps of a tenant";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get::get_body_cap, set::set_body_cap))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get::get_body_cap, set::set_body_cap))
 }
 
 /// The caps of a tenant.

@@ -23,7 +23,7 @@ use prelude::*;
 use unslide_api::feature::lift_time_bound;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn routes() -> OperationRouter {
     upload_routes()
         .routes(routes!(list::list_captures))
         .routes(routes!(get::get_capture, delete::delete_capture))
@@ -33,8 +33,8 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// The route that takes files, for as long as it needs.
-fn upload_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(send::send_capture)).layer(from_fn(lift_time_bound))
+fn upload_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(send::send_capture)).layer(from_fn(lift_time_bound))
 }
 
 /// There is no such capture of this tenant and app.

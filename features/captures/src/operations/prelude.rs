@@ -5,11 +5,11 @@ pub(crate) use axum::extract::State;
 pub(crate) use axum::response::{IntoResponse, Response};
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use std::sync::Arc;
+pub(crate) use unslide_api::feature::OperationRouter;
 pub(crate) use unslide_api::feature::operation::{
-    Access, Api, Kind, List, Page, PageQuery, Path, Problem, Query, ReportsRead, ReportsWrite,
-    ReservedAnswer, TenantAdmin, parse_parameter, problems,
+    Access, Kind, List, Page, PageQuery, Path, Problem, Query, ReportsRead, ReportsWrite, ReservedAnswer,
+    TenantAdmin, parse_parameter, problems,
 };
 pub(crate) use unslide_api::feature::{Storage, Symbolication};
+pub(crate) use unslide_api::routes;
 pub(crate) use utoipa::{IntoParams, ToSchema};
-pub(crate) use utoipa_axum::router::OpenApiRouter;
-pub(crate) use utoipa_axum::routes;

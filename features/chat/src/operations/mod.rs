@@ -10,18 +10,17 @@ use crate::hooks::request_path;
 use crate::store::SlackAppRow;
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "a Slack app is for all apps of a tenant";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_slack, set::set_slack, remove::remove_slack))
         .routes(routes!(test::test_slack))
 }

@@ -7,11 +7,10 @@ pub use store::{
     EVENT_HOOK, EventNumber, LiveEvent, LiveEvents, NewLiveEvent, append_events, events_after, latest_number,
 };
 
-use unslide_api::feature::Api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 
 /// Returns the routes of this folder.
-pub(crate) fn event_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(follow::follow_events))
+pub(crate) fn event_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(follow::follow_events))
 }

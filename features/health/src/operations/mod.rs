@@ -17,8 +17,8 @@ pub use figure::FigureStep;
 use prelude::*;
 
 /// The routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(send_sessions::send_sessions))
         .routes(routes!(send_metrics::send_metrics))
         .routes(routes!(crash_free::get_health))

@@ -9,16 +9,16 @@ pub mod list;
 use crate::Ingest;
 use axum::Extension;
 use std::sync::Arc;
-use unslide_api::feature::operation::{Api, Kind, Problem, check_texts};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::OperationRouter;
+use unslide_api::feature::operation::{Kind, Problem, check_texts};
+use unslide_api::routes;
 
 /// The state of the feature, as operations and pages take it.
 pub type IngestExtension = Extension<Arc<Ingest>>;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::create_public_key, list::list_public_keys))
         .routes(routes!(get::get_public_key, change::change_public_key))
         .routes(routes!(erase::erase_public_key_reports))

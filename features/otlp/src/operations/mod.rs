@@ -7,18 +7,17 @@ pub mod set;
 use crate::store;
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "the settings of OTLP are for all apps of a tenant";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get::get_otlp, set::set_otlp, remove::remove_otlp))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get::get_otlp, set::set_otlp, remove::remove_otlp))
 }
 
 /// How records that are no crash are answered.

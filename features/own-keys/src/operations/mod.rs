@@ -5,22 +5,21 @@ pub mod values;
 
 use crate::store::KeyScope;
 use serde::Deserialize;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::operation::{Access, Kind, Problem, ReportsRead, check_texts, parse_parameter};
 use unslide_api::feature::site::find_named_group;
+use unslide_api::routes;
 use unslide_model::GroupRef;
 use unslide_model::figures::round_share;
 use unslide_store::{GroupId, TenantTx};
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The most bytes of the name of an app, a version or a key.
 const NAME_BYTES: usize = 1_024;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(keys::list_own_keys)).routes(routes!(values::list_own_key_values))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(keys::list_own_keys)).routes(routes!(values::list_own_key_values))
 }
 
 /// The reports of an app that are counted.

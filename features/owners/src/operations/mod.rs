@@ -8,19 +8,18 @@ pub mod upload;
 
 use crate::store::APPS_LIMIT;
 use axum::middleware::from_fn;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::lift_time_bound;
 use unslide_api::feature::operation::{Access, Kind, Problem, check_texts};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::routes;
 
 /// The most bytes of the name of an app or a version.
 const NAME_BYTES: usize = 255;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .merge(OpenApiRouter::new().routes(routes!(upload::upload_owners)).layer(from_fn(lift_time_bound)))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
+        .merge(OperationRouter::new().routes(routes!(upload::upload_owners)).layer(from_fn(lift_time_bound)))
         .routes(routes!(get::get_owners))
         .routes(routes!(paths::set_owner_paths))
         .routes(routes!(delete::delete_owners))

@@ -8,17 +8,16 @@ pub mod test;
 use crate::store::ExportRow;
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "a Parquet export is for all apps of a tenant";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_parquet_export, set::set_parquet_export, remove::remove_parquet_export))
         .routes(routes!(test::test_parquet_export))
 }

@@ -8,11 +8,11 @@ mod set;
 use crate::store::{SignInFailure, SignInProvider, SignInRule};
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::{Api, ListTable};
+use unslide_api::feature::ListTable;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use unslide_model::TenantId;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "people see every app that their scopes allow";
@@ -26,8 +26,8 @@ pub const PEOPLE_TABLES: &[ListTable] = &[ListTable {
 }];
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_sign_in, set::set_sign_in, remove::remove_sign_in))
         .routes(routes!(list::list_people))
 }

@@ -4,9 +4,8 @@ pub mod create;
 mod get;
 pub mod list;
 
-use unslide_api::feature::operation::Api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 
 /// The path of the operations.
 pub const PATH: &str = "/v1/person-erasures";
@@ -14,8 +13,8 @@ pub const PATH: &str = "/v1/person-erasures";
 const EVERY_APP: &str = "a person's data may be of several apps";
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::erase_person, list::list_person_erasures))
         .routes(routes!(get::get_person_erasure))
 }

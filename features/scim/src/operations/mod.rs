@@ -6,9 +6,9 @@ mod get;
 mod list;
 mod token_form;
 
-use unslide_api::feature::{Api, ListTable};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::ListTable;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "people see every app that their scopes allow";
@@ -22,8 +22,8 @@ pub const SCIM_TOKEN_TABLES: &[ListTable] = &[ListTable {
 }];
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_scim))
         .routes(routes!(create::create_scim_token, list::list_scim_tokens))
         .routes(routes!(delete::delete_scim_token))

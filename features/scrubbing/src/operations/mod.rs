@@ -11,14 +11,14 @@ use crate::store::{self, AppRules};
 use ring::rand::{SystemRandom, generate};
 use serde::Serialize;
 use time::OffsetDateTime;
+use unslide_api::feature::OperationRouter;
+use unslide_api::feature::Storage;
 use unslide_api::feature::operation::{Kind, Problem, check_texts};
-use unslide_api::feature::{Api, Storage};
+use unslide_api::routes;
 use unslide_model::TenantId;
 use unslide_scrubbing_rules::{ScrubConfig, ScrubRules, ScrubSalt};
 use unslide_store::{StoreError, TenantTx};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "the rules of scrubbing are for all apps of a tenant";
@@ -26,8 +26,8 @@ const EVERY_APP: &str = "the rules of scrubbing are for all apps of a tenant";
 const APP_BYTES: usize = 255;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_scrubbing, set::set_scrubbing))
         .routes(routes!(apply::apply_scrubbing))
         .routes(routes!(try_rules::try_scrubbing))

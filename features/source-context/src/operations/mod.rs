@@ -6,12 +6,12 @@ pub mod switch;
 mod upload;
 
 use axum::middleware::from_fn;
-use unslide_api::feature::{Api, lift_time_bound};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::OperationRouter;
+use unslide_api::feature::lift_time_bound;
+use unslide_api::routes;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn routes() -> OperationRouter {
     upload_routes()
         .routes(routes!(switch::get_sources, switch::set_sources))
         .routes(routes!(context::get_source_context))
@@ -19,6 +19,6 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// Returns the route that takes bundles.
-fn upload_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(upload::upload_source_bundle)).layer(from_fn(lift_time_bound))
+fn upload_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(upload::upload_source_bundle)).layer(from_fn(lift_time_bound))
 }

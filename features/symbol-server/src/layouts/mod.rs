@@ -14,14 +14,13 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderValue};
 use path::{FileRole, LayoutPath};
 use std::sync::Arc;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Symbolication;
 use unslide_api::feature::operation::{Access, Kind, Path, Problem, SymbolsDownload};
-use utoipa_axum::router::OpenApiRouter;
 
 /// Returns the routes of this folder. They are no part of the document: their clients have contracts of their own.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .route("/symbol-server/{*path}", get(get_layout_file))
         .route("/debuginfod/{*path}", get(get_debuginfod_file))
 }

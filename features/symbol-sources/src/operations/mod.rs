@@ -10,11 +10,10 @@ use crate::store::SourceRow;
 use crate::target::SymbolSourceKind;
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::operation::{Kind, Problem};
+use unslide_api::routes;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "symbol sources are for all apps of a tenant";
@@ -22,8 +21,8 @@ const EVERY_APP: &str = "symbol sources are for all apps of a tenant";
 const SOURCES_LIMIT: usize = 5;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_symbol_sources, set::set_symbol_source))
         .routes(routes!(remove::remove_symbol_source))
         .routes(routes!(test::test_symbol_source))

@@ -4,10 +4,9 @@ mod record;
 mod remove;
 mod store;
 
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::upload::for_both_owners;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::routes;
 
 /// The most images of one architecture of a build.
 const MAX_BUILD_IMAGES: i64 = 16_384;
@@ -16,8 +15,8 @@ const MAX_BUILDS: i64 = 500;
 const MAX_ARCH_BYTES: usize = 32;
 
 /// Returns the routes of builds, for a tenant's own names and for the names of all tenants.
-pub fn routes() -> OpenApiRouter<Api> {
+pub fn routes() -> OperationRouter {
     for_both_owners(|| {
-        OpenApiRouter::new().routes(routes!(record::record_symbol_build, remove::remove_symbol_build))
+        OperationRouter::new().routes(routes!(record::record_symbol_build, remove::remove_symbol_build))
     })
 }

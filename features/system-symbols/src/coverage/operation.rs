@@ -7,14 +7,12 @@ use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
 use time::Duration;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
-use unslide_api::feature::operation::{
-    Access, Api, Kind, Problem, Query, ReportsRead, check_texts, problems,
-};
+use unslide_api::feature::operation::{Access, Kind, Problem, Query, ReportsRead, check_texts, problems};
+use unslide_api::routes;
 use unslide_system_symbols_formats::SystemSymbolCoverage;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 const MAX_DAYS: u32 = 90;
 /// Days of a period if the request has none.
@@ -35,8 +33,8 @@ pub struct CoverageQuery {
 }
 
 /// Returns the routes of the feature.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get_system_symbol_coverage))
+pub fn routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get_system_symbol_coverage))
 }
 
 problems!(Failures: InvalidParameter);

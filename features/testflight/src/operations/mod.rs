@@ -8,11 +8,10 @@ pub mod set;
 use crate::store::{self, InboxCounts, InboxSubmission};
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use unslide_store::{Result, TenantTx};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "a key of App Store Connect is for all apps of a team";
@@ -20,8 +19,8 @@ const EVERY_APP: &str = "a key of App Store Connect is for all apps of a team";
 const RECENT_LIMIT: u32 = 20;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_testflight, set::set_testflight, remove::remove_testflight))
         .routes(routes!(poll::poll_testflight))
 }

@@ -14,12 +14,11 @@ use crate::store::{StoredTicket, TrackerRow};
 use crate::ticket::{TicketState, TrackerKind};
 use serde::Serialize;
 use time::OffsetDateTime;
-use unslide_api::feature::Api;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 use unslide_model::TenantId;
 use unslide_store::GroupId;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The reason for which a key for one app is refused.
 const EVERY_APP: &str = "a tracker is for all apps of a tenant";
@@ -29,8 +28,8 @@ const TICKET_UNITS: usize = 100;
 const TRACKERS_LIMIT: usize = 20;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_trackers, set::set_tracker))
         .routes(routes!(remove::remove_tracker))
         .routes(routes!(test::test_tracker))

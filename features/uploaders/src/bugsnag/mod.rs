@@ -22,15 +22,14 @@ use spool::{Spool, SpooledFile};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::Api;
 use unslide_api::feature::Keys;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::intake::{RequestId, RequestSlot};
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
     Chunks, Parts, SymbolsWrite, check_quota, parse_boundary, pass_over, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
-use utoipa_axum::router::OpenApiRouter;
 
 /// The part with a Mach-O file or an archive.
 const FILE_PART: &str = "dsym";
@@ -44,8 +43,8 @@ const MAX_PARTS: usize = 16;
 const BAD_KEY: &str = "invalid apiKey";
 
 /// Returns the routes of Bugsnag's clients. Files without a key yet wait in a folder below `data_dir`.
-pub fn bugsnag_routes(data_dir: &Path) -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn bugsnag_routes(data_dir: &Path) -> OperationRouter {
+    OperationRouter::new()
         .route("/dsym", post(receive_request))
         .route("/", post(receive_request))
         .layer(Extension(Arc::new(Spool::new(data_dir))))

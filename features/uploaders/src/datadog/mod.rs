@@ -19,15 +19,14 @@ use serde_json::json;
 use source_map::{DatadogSourceMap, SOURCE_MAP_EVENT, SOURCE_MAP_PART};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_api::feature::Api;
 use unslide_api::feature::Keys;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
 use unslide_api::feature::intake::RequestId;
 use unslide_api::feature::upload::{
     Chunks, Parts, announced_length, check_quota, parse_boundary, pass_over, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem, Rendered};
-use utoipa_axum::router::OpenApiRouter;
 
 /// The part with a zip archive of dSYMs.
 const ARCHIVE_PART: &str = "symbols_archive";
@@ -41,8 +40,8 @@ const MAX_EVENT_BYTES: usize = 256 << 10;
 const MAX_PARTS: usize = 16;
 
 /// Returns the routes of `datadog-ci`.
-pub fn datadog_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().route("/api/v2/srcmap", post(receive_request))
+pub fn datadog_routes() -> OperationRouter {
+    OperationRouter::new().route("/api/v2/srcmap", post(receive_request))
 }
 
 /// The description of an upload.

@@ -16,13 +16,12 @@ use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::routing::{get, post, put};
 use std::sync::Arc;
-use unslide_api::feature::Api;
 use unslide_api::feature::Keys;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
-use utoipa_axum::router::OpenApiRouter;
 
 /// The beginning that the client demands of a key.
 const KEY_PREFIX: &str = "phx_";
@@ -35,9 +34,9 @@ struct PosthogRoutes {
 }
 
 /// Returns the routes of `posthog-cli`.
-pub fn posthog_routes(public_url: String) -> OpenApiRouter<Api> {
+pub fn posthog_routes(public_url: String) -> OperationRouter {
     let path = |end: &str| format!("/api/projects/{{project}}/error_tracking/{end}");
-    OpenApiRouter::new()
+    OperationRouter::new()
         .route(&path("releases/hash/{hash}"), get(find_release))
         .route(&path("releases"), post(create_release))
         .route(&path("symbol_sets/bulk_check_upload"), post(check_sets))

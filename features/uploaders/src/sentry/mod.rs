@@ -24,12 +24,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::routing::{any, get, post};
 use std::sync::Arc;
-use unslide_api::feature::Api;
 use unslide_api::feature::Keys;
+use unslide_api::feature::OperationRouter;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::SymbolsWrite;
 use unslide_api::problem::{Kind, Problem};
-use utoipa_axum::router::OpenApiRouter;
 
 /// The settings of the routes.
 #[derive(Clone, Debug)]
@@ -39,8 +38,8 @@ struct SentryRoutes {
 }
 
 /// Returns the routes of Sentry's clients.
-pub fn sentry_routes(public_url: String) -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn sentry_routes(public_url: String) -> OperationRouter {
+    OperationRouter::new()
         .route("/api/0/", get(options::get_account))
         .route("/api/0/organizations/{org}/", get(options::get_organization))
         .route("/api/0/organizations/{org}/chunk-upload/", get(options::get_options).post(receive_chunks))

@@ -5,13 +5,12 @@ mod group_verdict;
 mod regression_rule;
 mod version_check;
 
-use unslide_api::feature::Api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(group_verdict::get_group_verdict))
         .routes(routes!(group_commonalities::get_group_commonalities))
         .routes(routes!(version_check::check_version))

@@ -21,6 +21,7 @@ pub mod webhook_signature;
 pub use crate::http::time_limit::lift_time_bound;
 pub use crate::limits::capacity::Capacity;
 pub use crate::lists::{ListForms, ListTable};
+pub use crate::operation_router::{OperationRouter, PathOperations};
 pub use crate::reports::app_intake;
 pub use crate::reports::symbolication::Symbolication;
 pub use crate::requests::broker::Broker;
@@ -39,7 +40,6 @@ use unslide_model::Scope;
 use unslide_runtime::Host;
 use utoipa::openapi::OpenApiBuilder;
 use utoipa::openapi::tag::TagBuilder;
-use utoipa_axum::router::OpenApiRouter;
 
 /// Builds the routes of a site that shows the pages of all features. The site begins at `/`.
 pub type BuildSite = fn(&Api, &[ApiFeature]) -> Router<Api>;
@@ -85,7 +85,7 @@ pub struct ApiFeature {
     /// Its operations, each with its part of the OpenAPI document, and their tags ([`with_tag`]). They have the time of a
     /// request until they answer; the body of an answer may go on. One that takes long bodies has the layer
     /// [`lift_time_bound`] and holds a permit for uploads.
-    pub operations: OpenApiRouter<Api>,
+    pub operations: OperationRouter,
     /// Its routes outside the API: they are not in the document, and have the time of a request. Their answers to failures are
     /// problems or marked with [`Rendered`](crate::problem::Rendered). [`OperationCalls`](calls::OperationCalls) is one of their
     /// extensions.
@@ -113,7 +113,7 @@ impl ApiFeature {
     pub fn new(name: &'static str) -> ApiFeature {
         ApiFeature {
             name,
-            operations: OpenApiRouter::new(),
+            operations: OperationRouter::new(),
             routes: Router::new(),
             site: None,
             pages: Router::new(),
@@ -129,7 +129,10 @@ impl ApiFeature {
 
 /// Describes the tag of operations in the OpenAPI document.
 #[must_use]
-pub fn with_tag(name: &str, about: &str, operations: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
-    let tag = TagBuilder::new().name(name).description(Some(about)).build();
-    OpenApiRouter::with_openapi(OpenApiBuilder::new().tags(Some([tag])).build()).merge(operations)
+pub fn with_tag(name: &'static str, about: &'static str, operations: OperationRouter) -> OperationRouter {
+    let describe = move || {
+        let tag = TagBuilder::new().name(name).description(Some(about)).build();
+        OpenApiBuilder::new().tags(Some([tag])).build()
+    };
+    OperationRouter::new().with_part(describe).merge(operations)
 }

@@ -4,9 +4,9 @@ mod create;
 mod delete;
 mod list;
 
-use unslide_api::feature::{Api, ListTable};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use unslide_api::feature::ListTable;
+use unslide_api::feature::OperationRouter;
+use unslide_api::routes;
 
 /// The list of names keys as a table.
 pub const NAMES_KEY_TABLES: &[ListTable] = &[ListTable {
@@ -17,8 +17,8 @@ pub const NAMES_KEY_TABLES: &[ListTable] = &[ListTable {
 }];
 
 /// Returns the routes of this folder.
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::create_names_key, list::list_names_keys))
         .routes(routes!(delete::delete_names_key))
 }

@@ -10,8 +10,8 @@ use crate::operations::prelude::*;
 use time::Date;
 
 /// The routes of this folder.
-pub fn app_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn app_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
         .routes(routes!(app_signals::get_signals))

@@ -7,6 +7,6 @@ pub use list::list_audit_log;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn audit_log_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list::list_audit_log))
+pub fn audit_log_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(list::list_audit_log))
 }

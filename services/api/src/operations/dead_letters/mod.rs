@@ -24,16 +24,16 @@ use unslide_store::dead_letters::{self, DeadLetter, DeadLetterId, DeadLetterReac
 use unslide_store::keys::Principal;
 
 /// The routes of this folder: of a tenant's dead letters, and of all.
-pub fn dead_letter_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().nest("/v1", own_routes()).merge(for_operators(
+pub fn dead_letter_routes() -> OperationRouter {
+    OperationRouter::new().nest("/v1", own_routes()).merge(for_operators(
         "/v1/operator",
         Reach::All,
         own_routes(),
     ))
 }
 
-fn own_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+fn own_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_dead_letters))
         .routes(routes!(get::get_dead_letter))
         .routes(routes!(body::get_dead_letter_body))

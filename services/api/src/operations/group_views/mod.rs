@@ -15,8 +15,8 @@ use unslide_store::groups::views::{GroupView, GroupViewFilter, MAX_VIEWS, ViewOu
 const VIEW_NAME_BYTES: usize = 100;
 
 /// Returns the routes of this folder.
-pub fn group_view_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn group_view_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_group_views, create::create_group_view))
         .routes(routes!(change::change_group_view, delete::delete_group_view))
 }

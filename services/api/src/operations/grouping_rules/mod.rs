@@ -12,8 +12,8 @@ use crate::operations::prelude::*;
 use unslide_symbolicate::grouping::GroupingRules;
 
 /// The routes of this folder.
-pub fn grouping_rule_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn grouping_rule_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(get::get_grouping_rules, set::set_grouping_rules))
         .routes(routes!(trial::try_grouping_rules))
 }

@@ -23,8 +23,8 @@ use unslide_store::groups::{self, GroupActor, GroupUpdate, MAX_MERGED, MergeOutc
 use unslide_store::{GroupId, TenantTx};
 
 /// The routes of this folder.
-pub fn group_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn group_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(list::list_groups))
         .routes(routes!(bulk::change_groups))
         .routes(routes!(get::get_group, change::change_group))

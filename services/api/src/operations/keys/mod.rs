@@ -17,8 +17,8 @@ use unslide_store::keys::{self, ApiKey, NewApiKey, Principal};
 use unslide_store::{TenantTx, audit};
 
 /// The routes of this folder.
-pub fn key_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn key_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::create_key, list::list_keys))
         .routes(routes!(get::get_key))
         .routes(routes!(revoke::revoke_key))

@@ -14,8 +14,8 @@ mod symbolicate;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn report_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn report_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(send::send_reports, list::list_reports))
         .routes(routes!(delete::delete_report))
         .routes(routes!(explain::explain_report))
@@ -24,6 +24,6 @@ pub fn report_routes() -> OpenApiRouter<Api> {
 }
 
 /// Returns the route that waits if its client asks for it.
-pub fn waiting_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get::get_report))
+pub fn waiting_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get::get_report))
 }

@@ -9,6 +9,6 @@ pub use get::get_reprocess;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn reprocess_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(create::create_reprocess)).routes(routes!(get::get_reprocess))
+pub fn reprocess_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(create::create_reprocess)).routes(routes!(get::get_reprocess))
 }

@@ -17,8 +17,8 @@ use unslide_store::queries::person;
 const SEARCH_TEXT_BYTES: usize = 400;
 
 /// The routes of this folder.
-pub fn search_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn search_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(search))
         .routes(routes!(person_search::get_person_search, person_search::set_person_search))
 }

@@ -5,6 +5,6 @@ pub mod get;
 use crate::operations::prelude::*;
 
 /// The routes of this folder.
-pub fn session_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get::get_session))
+pub fn session_routes() -> OperationRouter {
+    OperationRouter::new().routes(routes!(get::get_session))
 }

@@ -19,9 +19,9 @@ use unslide_store::{OwnerTx, symbols};
 
 /// Returns the routes that answer at once, for a tenant's symbols and for the system's symbols, which serve
 /// every tenant's reports.
-pub fn symbol_routes() -> OpenApiRouter<Api> {
+pub fn symbol_routes() -> OperationRouter {
     for_both_owners(|| {
-        OpenApiRouter::new()
+        OperationRouter::new()
             .routes(routes!(list::list_symbols))
             .routes(routes!(begin_upload::begin_upload))
             .routes(routes!(find_upload::find_upload))
@@ -31,9 +31,9 @@ pub fn symbol_routes() -> OpenApiRouter<Api> {
 }
 
 /// Returns the routes that receive files; they have their own time limit.
-pub fn upload_routes() -> OpenApiRouter<Api> {
+pub fn upload_routes() -> OperationRouter {
     for_both_owners(|| {
-        OpenApiRouter::new()
+        OperationRouter::new()
             .routes(routes!(upload::upload_symbols))
             .routes(routes!(upload_part::upload_part))
             .routes(routes!(complete_upload::complete_upload))
@@ -41,13 +41,13 @@ pub fn upload_routes() -> OpenApiRouter<Api> {
 }
 
 /// Returns the route that waits if its client asks for it.
-pub fn waiting_routes() -> OpenApiRouter<Api> {
-    for_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
+pub fn waiting_routes() -> OperationRouter {
+    for_both_owners(|| OperationRouter::new().routes(routes!(upload_status::get_upload)))
 }
 
 /// Returns the same operations for a tenant's symbols, under `/v1`, and for the system's, under `/v1/system`.
-pub fn for_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
-    OpenApiRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
+pub fn for_both_owners(routes: impl Fn() -> OperationRouter) -> OperationRouter {
+    OperationRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
 }
 
 /// Returns true if a key for `app` may see a debug id's symbols: one of their uploads was for that app.

@@ -19,8 +19,8 @@ use unslide_store::tenants::TenantRecord;
 use unslide_store::usage::TenantUsage;
 
 /// The routes of this folder.
-pub fn tenant_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn tenant_routes() -> OperationRouter {
+    OperationRouter::new()
         .routes(routes!(create::create_tenant, list::list_tenants))
         .routes(routes!(get::get_tenant, change::change_tenant, delete::delete_tenant))
         .routes(routes!(create_key::create_tenant_key, list_keys::list_tenant_keys))
