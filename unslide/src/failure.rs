@@ -23,6 +23,9 @@ fn find_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
     if error.is::<Problems>() {
         return Some(Exit::Usage);
     }
+    if let Some(StoreError::OtherBase) = error.downcast_ref() {
+        return Some(Exit::Usage);
+    }
     if let Some(AuditError::Stream(error)) = error.downcast_ref() {
         return find_exit(error);
     }
@@ -47,6 +50,7 @@ mod tests {
     #[test]
     fn a_wrong_configuration_and_a_silent_server_have_codes_of_their_own() {
         assert_eq!(find_exit(&Problems(Vec::new())), Some(Exit::Usage));
+        assert_eq!(find_exit(&StoreError::OtherBase), Some(Exit::Usage));
         assert_eq!(find_exit(&StreamError::Silent("kafka".to_owned())), Some(Exit::Unreachable));
     }
 }

@@ -33,6 +33,12 @@ pub enum StoreError {
         /// The first one's version.
         first: i64,
     },
+    /// The database was made by a program with another base, so that no migration leads to this program's schema.
+    #[error(
+        "a development version from before the first release made this database, and no migration leads from its schema to this one: \
+         start with an empty database, or `unslide dev` with an empty --data-dir"
+    )]
+    OtherBase,
     /// The server is older than what the migrations need.
     #[error("PostgreSQL {found} is too old: Unslide runs on PostgreSQL 15 to 18. Update the server")]
     OldServer {

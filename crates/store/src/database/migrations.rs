@@ -49,8 +49,8 @@ async fn read_applied_versions(connection: &mut PgConnection) -> Result<BTreeSet
 /// Several processes may call it at the same time: they take turns.
 ///
 /// # Errors
-/// Returns an error if the database cannot be reached, a migration fails or cannot lock its table, or an applied one
-/// has changed.
+/// Returns an error if the database cannot be reached, a migration fails or cannot lock its table, or the database has
+/// another base.
 pub async fn apply_migrations(url: &Secret) -> Result<Migrated> {
     apply_from(&MIGRATIONS, url).await
 }
@@ -62,6 +62,7 @@ pub(crate) async fn apply_from(migrations: &Migrator, url: &Secret) -> Result<Mi
     // Held until the connection ends. A process that waits its turn waits as long as the other one takes.
     connection.lock().await?;
     let before = read_applied_versions(&mut connection).await?;
+    check_base(migrations, &before)?;
     partitioned_indexes::drop_unfinished(&mut connection).await?;
     let pending = migrations.iter().filter(|migration| !before.contains(&migration.version));
     for alone in pending.filter(|migration| migration.no_tx) {
@@ -92,6 +93,10 @@ async fn run_until(
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
+        // A landed file never changes.
+        if matches!(error, MigrateError::VersionMismatch(_)) {
+            return Err(StoreError::OtherBase);
+        }
         if !is_lock_conflict(&error) {
             return Err(error.into());
         }
@@ -128,9 +133,17 @@ fn check_version(number: i32, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns an error if migrations were applied, and the first one of this program was not.
+fn check_base(migrations: &Migrator, applied: &BTreeSet<i64>) -> Result<()> {
+    let first = migrations.iter().map(|migration| migration.version).min();
+    let is_ours = first.is_none_or(|first| applied.contains(&first));
+    if applied.is_empty() || is_ours { Ok(()) } else { Err(StoreError::OtherBase) }
+}
+
 /// Returns an error if a migration of this program is not applied. Later migrations than it knows are fine.
 pub(crate) async fn verify_applied(connection: &mut PgConnection) -> Result<()> {
     let applied = read_applied_versions(connection).await?;
+    check_base(&MIGRATIONS, &applied)?;
     let missing: Vec<i64> =
         MIGRATIONS.iter().map(|m| m.version).filter(|version| !applied.contains(version)).collect();
     match missing.first() {

@@ -2,13 +2,13 @@
 
 use super::database::{Database, acme, arrival, start};
 use crate::migrations::{MIGRATIONS, apply_from};
-use crate::{StoreError, partitions, reports};
+use crate::{Settings, Store, StoreError, apply_migrations, partitions, reports};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{Connection, PgConnection, SqlSafeStr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use unslide_model::Secret;
+use unslide_model::{Secret, SystemClock};
 
 /// Migrations after those of the program, in the forms that `migrations/README.md` allows for tables with rows.
 const PLANTED: [(&str, bool); 4] = [
@@ -99,4 +99,28 @@ async fn an_index_that_a_run_left_unfinished_is_built_again() {
         .unwrap();
     assert_eq!(apply_from(&with_planted(&[broken]), &url).await.unwrap().applied, 1);
     assert_eq!(database.number(unfinished).await, 0);
+}
+
+/// A database whose first migration is another one, or has other content.
+#[tokio::test]
+async fn a_database_of_another_base_is_refused_with_what_to_do() {
+    for change in [
+        "UPDATE _sqlx_migrations SET version = version - 1 WHERE version = (SELECT min(version) FROM _sqlx_migrations)",
+        "UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = (SELECT max(version) FROM _sqlx_migrations)",
+    ] {
+        let database = Database::new().await;
+        let mut owner = PgConnection::connect(&database.url).await.unwrap();
+        sqlx::raw_sql(change).execute(&mut owner).await.unwrap();
+        let refused = apply_migrations(&Secret::new(database.url.clone())).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "a development version from before the first release made this database, and no migration leads from its schema to \
+             this one: start with an empty database, or `unslide dev` with an empty --data-dir"
+        );
+        if change.contains("version - 1") {
+            let settings = Settings::with_url(database.url.clone());
+            let served = Store::connect(&settings, Arc::new(SystemClock)).await;
+            assert!(matches!(served.err(), Some(StoreError::OtherBase)));
+        }
+    }
 }

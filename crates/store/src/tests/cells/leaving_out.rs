@@ -235,7 +235,6 @@ const OTHERS: &[(&str, &[&str])] = &[
             "unslide_claim_tenant",
             "unslide_defer",
             "unslide_deferred_ranges",
-            "unslide_elsewhere_tenants",
             "unslide_is_moving",
             "unslide_located_ranges",
             "unslide_shorten_deferred",
@@ -281,10 +280,6 @@ const OTHERS: &[(&str, &[&str])] = &[
     (
         "it has a test of its own below or beside this one",
         &["unslide_add_resource_uses", "unslide_revoke_made_keys"],
-    ),
-    (
-        "only the program of the version before calls it",
-        &["unslide_crashes_told_twice", "unslide_tickets_due"],
     ),
 ];
 
