@@ -3,13 +3,14 @@
 use crate::fixtures::Fnv;
 use crate::servers;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// The advisory lock of the process that makes the template.
 const TEMPLATE_LOCK: i64 = 0x756e_736c_6964_6574;
+
+/// The SQLSTATE of `CREATE DATABASE` if its template does not exist.
+const MISSING_TEMPLATE: &str = "3D000";
 
 /// The URL of another database on the server.
 #[must_use]
@@ -35,43 +36,44 @@ pub async fn execute(url: &str, statements: &str) {
 /// # Panics
 /// If PostgreSQL or `fill` fails.
 pub async fn create(name: &str, kind: &str, fill: impl AsyncFnOnce(String)) -> String {
-    static TEMPLATES: Mutex<BTreeMap<String, String>> = Mutex::const_new(BTreeMap::new());
-    let mut templates = TEMPLATES.lock().await;
-    if !templates.contains_key(kind) {
-        templates.insert(kind.to_owned(), make_template(kind, fill).await);
-    }
-    let template = templates[kind].clone();
-    std::mem::drop(templates);
+    let mut key = Fnv::new();
+    key.folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations"));
+    let template = format!("unslide_template_{:016x}_{kind}", key.0);
     // Through the log it takes twice the CPU time.
-    execute(&servers::postgres(), &format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
-        .await;
+    let copy = format!("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy");
+    // One connection for all: each costs PostgreSQL a process, and a test program runs for one test.
+    let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+    let copied = sqlx::raw_sql(AssertSqlSafe(copy.clone())).execute(&mut server).await;
+    if let Err(error) = copied {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        assert_eq!(code.as_deref(), Some(MISSING_TEMPLATE), "{error}");
+        make_template(&mut server, &template, fill).await;
+        sqlx::raw_sql(AssertSqlSafe(copy)).execute(&mut server).await.expect("a copy");
+    }
+    server.close().await.expect("closed");
     url(name)
 }
 
-async fn make_template(kind: &str, fill: impl AsyncFnOnce(String)) -> String {
-    let mut key = Fnv::new();
-    key.folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations"));
-    let name = format!("unslide_template_{:016x}_{kind}", key.0);
+/// Makes a template, unless another process has just made it.
+async fn make_template(server: &mut PgConnection, name: &str, fill: impl AsyncFnOnce(String)) {
     let unfinished = format!("unfinished_{name}");
-    let mut server = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
-    sqlx::query("SELECT pg_advisory_lock($1)")
-        .bind(TEMPLATE_LOCK)
-        .execute(&mut server)
-        .await
-        .expect("a lock");
-    let found = sqlx::query("SELECT FROM pg_database WHERE datname = $1").bind(&name);
-    if found.fetch_optional(&mut server).await.expect("databases").is_none() {
+    let lock = sqlx::query("SELECT pg_advisory_lock($1)").bind(TEMPLATE_LOCK);
+    lock.execute(&mut *server).await.expect("a lock");
+    let found = sqlx::query("SELECT FROM pg_database WHERE datname = $1").bind(name);
+    if found.fetch_optional(&mut *server).await.expect("databases").is_none() {
         for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
             let statement = AssertSqlSafe(format!("{statement} {unfinished}"));
-            sqlx::query(statement).execute(&mut server).await.expect("a database");
+            sqlx::query(statement).execute(&mut *server).await.expect("a database");
         }
         fill(url(&unfinished)).await;
-        until_unused(&mut server, &unfinished).await;
+        // Leaves the file that a connection to a copy reads its catalogues from.
+        execute(&url(&unfinished), "SELECT").await;
+        until_unused(server, &unfinished).await;
         let rename = AssertSqlSafe(format!("ALTER DATABASE {unfinished} RENAME TO {name}"));
-        sqlx::query(rename).execute(&mut server).await.expect("renamed");
+        sqlx::query(rename).execute(&mut *server).await.expect("renamed");
     }
-    server.close().await.expect("closed");
-    name
+    let unlock = sqlx::query("SELECT pg_advisory_unlock($1)").bind(TEMPLATE_LOCK);
+    unlock.execute(server).await.expect("unlocked");
 }
 
 /// Drops a database. Waits for connections that are ending.

@@ -39,6 +39,7 @@ impl Store {
     /// powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let database = Arc::new(DatabaseClock::new(clock));
+        check_session(&connect_options(settings)?, &settings.role).await?;
         let pool = connect_pool(settings, database.clone()).await?;
         Store::check_role_and_schema(
             settings,
@@ -47,7 +48,8 @@ impl Store {
         .await
     }
 
-    /// Connects with times by `clock` instead of the database's, for tests that control time.
+    /// Connects with times by `clock` instead of the database's, for tests that control time. Does not look for a pooler, which takes
+    /// two more connections.
     ///
     /// # Errors
     /// As [`Store::connect`].
@@ -202,9 +204,12 @@ impl Store {
 }
 
 /// Makes connections that act as the role of the settings and report the database's time to `clock`.
+fn connect_options(settings: &Settings) -> Result<PgConnectOptions> {
+    Ok(PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide"))
+}
+
 async fn connect_pool(settings: &Settings, clock: Arc<DatabaseClock>) -> Result<PgPool> {
-    let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
-    check_session(&options, &settings.role).await?;
+    let options = connect_options(settings)?;
     let role = settings.role.clone();
     let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
     let asked = clock.clone();
