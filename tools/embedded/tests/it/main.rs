@@ -1,6 +1,9 @@
 //! The embedded servers, for real: they resume, and they end with their owner.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[cfg(feature = "s3")]
+mod s3;
+
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -8,7 +8,7 @@ use std::process::Command;
 const MAX_THIRD_PARTY_PACKAGES: usize = 200;
 
 /// Packages of servers. A name that ends with `-` is the beginning of several.
-const SERVER_PACKAGES: [&str; 32] = [
+const SERVER_PACKAGES: [&str; 31] = [
     "rdkafka",
     "rdkafka-sys",
     "sqlx",
@@ -24,7 +24,6 @@ const SERVER_PACKAGES: [&str; 32] = [
     "utoipa",
     "askama",
     "ed25519-dalek",
-    "s3s",
     "unslide-api",
     "unslide-artifacts",
     "unslide-audit",

@@ -1,0 +1,63 @@
+//! The bucket, the key and the parameters that the URL of a request names.
+
+use super::error::S3Error;
+use hyper::Uri;
+use percent_encoding::percent_decode_str;
+
+/// The most bytes of a key, as of S3.
+const KEY_BYTES_LIMIT: usize = 1_024;
+
+/// The subject of a request, in path style.
+pub(super) struct Target {
+    pub(super) bucket: String,
+    /// None for the bucket itself.
+    pub(super) key: Option<String>,
+    pub(super) query: Query,
+}
+
+/// The parameters of a request, decoded.
+pub(super) struct Query(Vec<(String, String)>);
+
+fn decode(text: &str) -> Result<String, S3Error> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    Ok(decoded.map_err(|_| S3Error::InvalidArgument("the URL is not UTF-8"))?.into_owned())
+}
+
+impl Target {
+    pub(super) fn read(uri: &Uri) -> Result<Target, S3Error> {
+        let path = uri.path();
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+        let key = decode(key)?;
+        if key.len() > KEY_BYTES_LIMIT {
+            return Err(S3Error::KeyTooLongError);
+        }
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        });
+        let query = Query(pairs.collect::<Result<_, S3Error>>()?);
+        Ok(Target { bucket: decode(bucket)?, key: (!key.is_empty()).then_some(key), query })
+    }
+}
+
+impl Query {
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Checks that each parameter is one that an operation takes.
+    ///
+    /// # Errors
+    /// Another one asks for something that this endpoint would not do.
+    pub(super) fn allow(&self, names: &[&str]) -> Result<(), S3Error> {
+        // Clients name the operation in `x-id`.
+        match self.0.iter().find(|(name, _)| name != "x-id" && !names.contains(&name.as_str())) {
+            Some((other, _)) => {
+                Err(S3Error::NotImplemented(format!("the parameter {other} of this operation")))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Signatures and requests that no client library sends.
+
+mod requests;
+mod signatures;
