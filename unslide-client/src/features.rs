@@ -7,61 +7,61 @@ use unslide_symbolicate::Analysis;
 /// Every feature that has commands, or readers and analyses for commands without a server.
 pub const FEATURES: &[ClientFeature] = &[
     // Rules and messages.
-    unslide_alerts_commands::FEATURE,
+    unslide_commands::alerts::FEATURE,
     // Readers of Apple's own report formats.
     ClientFeature::with_symbolizer(unslide_apple_reports_formats::SYMBOLIZER),
     // Captures of a running service, and files of a device.
-    unslide_captures_commands::FEATURE,
+    unslide_commands::captures::FEATURE,
     // Names of an operating system's functions, from the files that a customer has.
-    unslide_system_symbols_commands::FEATURE,
+    unslide_commands::system_symbols::FEATURE,
     // Buckets and symbol servers that are asked for symbols.
-    unslide_symbol_sources_commands::FEATURE,
+    unslide_commands::symbol_sources::FEATURE,
     // dSYMs for debuggers.
-    unslide_symbol_server_commands::FEATURE,
+    unslide_commands::symbol_server::FEATURE,
     // What was wrong at the instruction of a crash, and the switch of a tenant.
-    unslide_fault_analysis_commands::FEATURE,
+    unslide_commands::fault_analysis::FEATURE,
     // The stream of live events.
-    unslide_export_commands::FEATURE,
+    unslide_commands::export::FEATURE,
     // Files of metric payloads.
-    unslide_health_commands::FEATURE,
+    unslide_commands::health::FEATURE,
     // Keys that apps carry.
-    unslide_ingest_commands::FEATURE,
+    unslide_commands::ingest::FEATURE,
     // Crashes over OTLP, and the collector of a tenant.
-    unslide_otlp_commands::FEATURE,
+    unslide_commands::otlp::FEATURE,
     // The identity provider of a tenant.
-    unslide_people_commands::FEATURE,
+    unslide_commands::people::FEATURE,
     // Users and groups of the identity provider.
-    unslide_scim_commands::FEATURE,
+    unslide_commands::scim::FEATURE,
     // Erasures of persons.
-    unslide_person_erasure_commands::FEATURE,
+    unslide_commands::person_erasure::FEATURE,
     // Parquet files of reports in a bucket.
-    unslide_parquet_export_commands::FEATURE,
+    unslide_commands::parquet_export::FEATURE,
     // Rules that take personal data out of reports.
-    unslide_scrubbing_commands::FEATURE,
+    unslide_commands::scrubbing::FEATURE,
     // A cap for the bodies of a group and day.
-    unslide_body_cap_commands::FEATURE,
+    unslide_commands::body_cap::FEATURE,
     // Tools for assistants, on standard input and output.
-    unslide_mcp_commands::FEATURE,
+    unslide_commands::mcp::FEATURE,
     // Source files beside symbols.
-    unslide_source_context_commands::FEATURE,
+    unslide_commands::source_context::FEATURE,
     // Keys that apps set.
-    unslide_own_keys_commands::FEATURE,
+    unslide_commands::own_keys::FEATURE,
     // Owners of code.
-    unslide_owners_commands::FEATURE,
+    unslide_commands::owners::FEATURE,
     // Crashes that testers send with TestFlight.
-    unslide_testflight_commands::FEATURE,
+    unslide_commands::testflight::FEATURE,
     // The audit log as it grows.
-    unslide_audit_export_commands::FEATURE,
+    unslide_commands::audit_export::FEATURE,
     // Bugs in Slack.
-    unslide_chat_commands::FEATURE,
+    unslide_commands::chat::FEATURE,
     // Tickets of groups in trackers.
-    unslide_tickets_commands::FEATURE,
+    unslide_commands::tickets::FEATURE,
     // Keys as Sentry's clients expect them.
-    unslide_uploaders_commands::FEATURE,
+    unslide_commands::uploaders::FEATURE,
     // Functions that changed between two builds.
-    unslide_changes_commands::FEATURE,
+    unslide_commands::changes::FEATURE,
     // The gate of phased releases.
-    unslide_verdicts_commands::FEATURE,
+    unslide_commands::verdicts::FEATURE,
 ];
 
 /// Returns the subcommands of every feature.

@@ -2,7 +2,7 @@
 //!
 //! `store` has the statements, `operations` the API, `pages` the console, `hooks` the route on which pagers acknowledge, and `sending`
 //! what delivers messages.
-//! The package `commands` beside this one has the command line.
+//! The package `commands` has the command line.
 
 mod hook_path;
 mod hooks;

@@ -1,7 +1,7 @@
 //! Export: lists of the API as files, and a stream of live events.
 //!
 //! `lists` answers each list that the API has as CSV or NDJSON. `live_events` has the statements and the stream.
-//! The package `commands` beside this one has the command line.
+//! The package `commands` has the command line.
 
 mod lists;
 pub mod live_events;

@@ -2,8 +2,8 @@
 
 use crate::changes_world::{APP, ChangesWorld};
 use serde_json::{Value, json};
-use unslide_changes_commands::FEATURE;
 use unslide_cli::Exit;
+use unslide_commands::changes::FEATURE;
 use unslide_model::Scope;
 
 fn states(changes: &Value) -> Vec<(String, String)> {

@@ -3,8 +3,8 @@
 use crate::changes_world::{APP, ChangesWorld};
 use reqwest::Method;
 use serde_json::{Value, json};
-use unslide_changes_commands::FEATURE;
 use unslide_cli::{ApiLogin, Client, CoreCommand, LoginSource, SourceCommit, UploadedBuilds};
+use unslide_commands::changes::FEATURE;
 use unslide_model::{DebugId, Scope, Secret};
 use unslide_world::{Answer, Browser};
 

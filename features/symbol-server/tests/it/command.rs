@@ -3,8 +3,8 @@
 use crate::world::SymbolWorld;
 use std::path::{Path, PathBuf};
 use unslide_cli::Exit;
+use unslide_commands::symbol_server::FEATURE;
 use unslide_model::Scope;
-use unslide_symbol_server_commands::FEATURE;
 
 /// Runs the command. It prints its answer to the output of the test.
 async fn run(url: &str, key: &str, cache: &Path, image: &str) -> Exit {

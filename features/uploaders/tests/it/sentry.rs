@@ -275,7 +275,7 @@ async fn a_file_that_a_process_left_is_made_by_another_one() {
 
 /// Runs the command. It prints the token to the output of the test.
 async fn print_token(world: &UploadWorld, key: &str) {
-    let command = &unslide_uploaders_commands::FEATURE.commands[0];
+    let command = &unslide_commands::uploaders::FEATURE.commands[0];
     let matches =
         (command.command)().get_matches_from(["sentry-token", "--url", &world.url, "--api-key", key]);
     let exit = tokio::task::spawn_blocking(move || (command.run)(&matches).unwrap()).await.unwrap();

@@ -3,8 +3,8 @@
 use crate::counted_world::{APP, CountedWorld};
 use serde_json::{Value, json};
 use unslide_cli::Exit;
+use unslide_commands::verdicts::FEATURE;
 use unslide_model::Scope;
-use unslide_verdicts_commands::FEATURE;
 use unslide_world::{Browser, wait_until};
 
 /// Stores days on which few have 2.5.0 and most have 2.4.1, with these crashed sessions of 2.5.0 each.

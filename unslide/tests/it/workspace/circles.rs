@@ -22,7 +22,7 @@ const PAIRS: [(&str, usize); 9] = [
 ];
 
 /// Paths within the crate.
-static PATHS: LazyLock<Regex> =
+pub static PATHS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:crate|super|self)::[\w:]*(?:\{[^;]*\})?").unwrap());
 static USES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse ([^;]*);").unwrap());
 static COMMENTS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"//[^\n]*").unwrap());
@@ -105,7 +105,7 @@ fn folder_pairs(modules: &Modules) -> BTreeSet<(String, String)> {
 }
 
 /// The paths that a `use` names: `a::{b, c::d}` is `a::b` and `a::c::d`.
-fn expand(tree: &str) -> Vec<String> {
+pub fn expand(tree: &str) -> Vec<String> {
     let Some((before, rest)) = tree.split_once('{') else { return vec![tree.to_owned()] };
     let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
     let (mut parts, mut depth) = (vec![String::new()], 0_usize);

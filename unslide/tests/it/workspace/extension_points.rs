@@ -1,6 +1,7 @@
 //! The extension points: what one feature can add to the services and programs. A part that one feature uses is a
 //! dependency in disguise.
 
+use super::features::find_owner;
 use super::layering::{sources, top};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,9 +47,8 @@ fn block<'t>(text: &'t str, begin: &str) -> &'t str {
 fn feature_sources() -> Vec<(String, String)> {
     let of_feature = |path: std::path::PathBuf| {
         let shown = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
-        let (feature, inside) = shown.strip_prefix("features/")?.split_once('/')?;
-        let is_production = inside.contains("src/") && !inside.contains("tests/");
-        is_production.then(|| (feature.to_owned(), read(&shown)))
+        let owner = find_owner(&shown)?;
+        (!shown.contains("/tests/")).then(|| (owner, read(&shown)))
     };
     sources().into_iter().filter_map(of_feature).collect()
 }
@@ -79,13 +79,11 @@ fn fields_of_types() -> Users {
 
 fn lists_of_programs() -> Users {
     let list = Regex::new(r"(?s)const (\w+): &\[[^=]*\] = &\[(.*?)\n\];").unwrap();
-    let entry = Regex::new(r"\bunslide_(\w+)::").unwrap();
+    let entry = Regex::new(r"\bunslide_(?:commands::)?(\w+)::").unwrap();
     let mut users = Users::new();
     for path in LISTS {
         for found in list.captures_iter(&read(path)).filter(|found| !OTHER_LISTS.contains(&&found[1])) {
-            let using = entry
-                .captures_iter(&found[2])
-                .map(|entry| entry[1].trim_end_matches("_commands").replace('_', "-"));
+            let using = entry.captures_iter(&found[2]).map(|entry| entry[1].replace('_', "-"));
             users.insert(format!("{path}: {}", &found[1]), using.collect());
         }
     }

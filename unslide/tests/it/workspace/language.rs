@@ -99,7 +99,8 @@ impl Count {
     }
 
     fn add_source(&mut self, path: &str, text: &str, patterns: &Patterns) {
-        let is_service = ["services", "features", "tools", "unslide"].iter().any(|top| path.starts_with(top));
+        let is_service =
+            ["services", "features", "commands", "tools", "unslide"].iter().any(|top| path.starts_with(top));
         let mut comment: Vec<&str> = Vec::new();
         for (index, row) in text.lines().chain([""]).enumerate() {
             let row = row.trim();

@@ -37,6 +37,8 @@ fn layer(folder: &str) -> Option<u8> {
         feature if feature.starts_with("features/") => 5,
         // It is in the layer of features, so it cannot name one.
         "tools/dev" => 5,
+        // The commands of all features. Features cannot use it.
+        "commands" => 5,
         // It moves what the store and the buckets have.
         "crates/tenant-move" => 3,
         // A command's part that tests of services use, too.
@@ -72,13 +74,14 @@ fn within_layer(user: &str, used: &str) -> bool {
 const SHARED_PARTS: [&str; 8] =
     ["analyses", "compare", "formats", "rules", "statistics", "subject", "tools", "variables"];
 
-/// Returns true if a package is a shared part of the feature that the user is a package of.
+/// Returns true if a package is a shared part of the feature that the user is a package of. The commands are a package of all
+/// features: `feature_commands` tests that each module of it uses the shared parts of its own feature.
 fn is_shared_part(user: &str, used: &str) -> bool {
     let Some((feature, part)) = used.strip_prefix("features/").and_then(|used| used.split_once('/')) else {
         return false;
     };
     let owner = user.strip_prefix("features/").and_then(|user| user.split('/').next());
-    owner == Some(feature) && SHARED_PARTS.contains(&part)
+    (owner == Some(feature) || user == "commands") && SHARED_PARTS.contains(&part)
 }
 
 /// The core reads bytes and gives bytes: it must not know of any kind of I/O.
@@ -200,7 +203,9 @@ pub fn sources() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for folder in ["crates", "services", "features", "tools", "unslide", "unslide-client", "tests"] {
+    for folder in
+        ["crates", "services", "features", "commands", "tools", "unslide", "unslide-client", "tests"]
+    {
         walk(&top().join(folder), &mut found);
     }
     assert!(found.len() > 50, "the sources are there");

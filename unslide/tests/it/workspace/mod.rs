@@ -6,6 +6,7 @@ mod client;
 mod dependencies;
 mod documents;
 mod extension_points;
+mod feature_commands;
 mod features;
 mod language;
 mod layering;

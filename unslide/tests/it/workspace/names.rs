@@ -52,7 +52,7 @@ fn read(folder: &Path, found: &mut BTreeMap<String, BTreeSet<String>>) {
 #[test]
 fn no_public_type_name_has_two_meanings() {
     let mut found = BTreeMap::new();
-    for folder in ["crates", "services", "features", "tools", "unslide", "unslide-client"] {
+    for folder in ["crates", "services", "features", "commands", "tools", "unslide", "unslide-client"] {
         read(&top().join(folder), &mut found);
     }
     assert!(found.len() > 300, "{}", found.len());
