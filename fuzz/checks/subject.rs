@@ -4,7 +4,7 @@
 //! An input is the table after its length (16 bits), the stored instructions after theirs, the address of the instruction (32
 //! bits), that of the fault (64 bits), and the registers (64 bits each). All numbers are little-endian.
 
-use unslide_fault_analysis_subject::{FaultState, ImageText, find_subject};
+use unslide_fault_analysis_variables::subject::{FaultState, ImageText, find_subject};
 use unslide_fault_analysis_variables::{ReportState, VariableTable};
 
 /// The most bytes of an expression, and of the type that a sentence names beside it.

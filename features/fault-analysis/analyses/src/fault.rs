@@ -3,7 +3,7 @@
 use crate::decode::AccessKind;
 use crate::named_subject::NamedSubject;
 use serde::{Serialize, Serializer};
-use unslide_fault_analysis_subject::SubjectAbstention;
+use unslide_fault_analysis_variables::subject::SubjectAbstention;
 
 /// The most characters of the words of a log.
 const LOG_WORDS_CHARS: usize = 200;

@@ -2,7 +2,9 @@
 
 use crate::text::APP_TEXT;
 use crate::variables::table::VARIABLES_TABLE;
-use unslide_fault_analysis_subject::{FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject};
+use unslide_fault_analysis_variables::subject::{
+    FaultState, FaultSubject, ImageText, SubjectAbstention, find_subject,
+};
 use unslide_fault_analysis_variables::{ReportState, VariableTable, VariableValue};
 use unslide_model::DebugId;
 use unslide_report::CrashState;

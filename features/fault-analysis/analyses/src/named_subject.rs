@@ -1,7 +1,7 @@
 //! The expression with the bad value, as the member `fault` names it.
 
 use serde::Serialize;
-use unslide_fault_analysis_subject::FaultSubject;
+use unslide_fault_analysis_variables::subject::FaultSubject;
 
 /// The expression with the bad value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 //! The sentences of faults. A sentence about something likely says "probably".
 
 use crate::decode::AccessKind;
-use unslide_fault_analysis_subject::SubjectVerdict;
+use unslide_fault_analysis_variables::subject::SubjectVerdict;
 use unslide_symbolicate::{AnalysisPhrases, HintPhrase, VerdictPhrase};
 
 pub const ABORT: &str = "The process ended itself with abort().";

@@ -4,7 +4,7 @@ use crate::fault::{CrashFault, FaultConfidence, FaultEvidence, FaultHint, FaultV
 use crate::innermost::list_words;
 use crate::named_subject::NamedSubject;
 use crate::sentence;
-use unslide_fault_analysis_subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
+use unslide_fault_analysis_variables::subject::{FaultSubject, SubjectEvidence, SubjectVerdict};
 use unslide_model::DebugId;
 use unslide_report::CrashState;
 

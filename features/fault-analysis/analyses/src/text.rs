@@ -1,6 +1,6 @@
 //! The instructions of an app's binary.
 
-use unslide_fault_analysis_subject::ImageText;
+use unslide_fault_analysis_variables::subject::ImageText;
 use unslide_symbolicate::{DeriveError, DeriveResult, DerivedObject, DerivedSource};
 
 /// The instructions of an app's binary. A dSYM has none.

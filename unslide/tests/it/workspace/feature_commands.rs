@@ -34,7 +34,7 @@ fn read_root() -> (BTreeSet<String>, Vec<String>) {
     (modules, other)
 }
 
-/// Returns the feature that has a crate, such as `fault_analysis` for `fault_analysis_subject`.
+/// Returns the feature that has a crate, such as `fault_analysis` for `fault_analysis_variables`.
 fn find_feature<'f>(features: &'f BTreeSet<String>, name: &str) -> Option<&'f String> {
     let has_crate = |feature: &&String| {
         name.strip_prefix(feature.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))

@@ -1,6 +1,6 @@
 //! Instructions of arm64, by the masks of the Arm Architecture Reference Manual (section C4.1).
 
-use crate::instruction::{
+use crate::subject::instruction::{
     AddressIndex, Effect, Flow, IndexWidth, Instruction, MemoryOperand, RegisterNumber, register_bit,
 };
 

@@ -1,11 +1,9 @@
 //! The subject by the values of variables alone.
 
-use crate::facts::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
-use crate::members::{Members, PointerExpression, PointerTarget, pointer_expression};
-use crate::reasons::SubjectAbstention;
-use unslide_fault_analysis_variables::{
-    FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue,
-};
+use crate::subject::facts::{FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
+use crate::subject::members::{Members, PointerExpression, PointerTarget, pointer_expression};
+use crate::subject::reasons::SubjectAbstention;
+use crate::{FunctionFacts, TypeForm, ValueSource, VariableTypeKind, VariableValue};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;

@@ -1,6 +1,6 @@
 //! Instructions of x86_64, by the decoder of `iced-x86`.
 
-use crate::instruction::{
+use crate::subject::instruction::{
     AddressIndex, Effect, Flow, IndexWidth, Instruction, MemoryOperand, RegisterNumber, register_bit,
 };
 use iced_x86::{

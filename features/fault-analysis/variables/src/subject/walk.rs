@@ -1,16 +1,14 @@
 //! The subject by the instructions of the function: from the access backwards to the variable that its base came from.
 
-use crate::arm64;
-use crate::binary::ImageText;
-use crate::facts::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
-use crate::instruction::{Effect, Flow, Instruction, MemoryOperand, RegisterNumber, register_bit};
-use crate::members::{AccessPath, Members, POINTER_BYTES, PointerExpression, PointerTarget};
-use crate::reasons::SubjectAbstention;
-use crate::x86_64;
+use crate::subject::arm64;
+use crate::subject::binary::ImageText;
+use crate::subject::facts::{FaultState, FaultSubject, SubjectEvidence, SubjectValue, TOP_BYTE};
+use crate::subject::instruction::{Effect, Flow, Instruction, MemoryOperand, RegisterNumber, register_bit};
+use crate::subject::members::{AccessPath, Members, POINTER_BYTES, PointerExpression, PointerTarget};
+use crate::subject::reasons::SubjectAbstention;
+use crate::subject::x86_64;
+use crate::{FunctionFacts, HeldVariable, RegisterSet, VariableHolder, VariableTypeKind};
 use std::collections::HashSet;
-use unslide_fault_analysis_variables::{
-    FunctionFacts, HeldVariable, RegisterSet, VariableHolder, VariableTypeKind,
-};
 
 /// The most instructions that are followed backwards.
 const STEPS_LIMIT: usize = 64;

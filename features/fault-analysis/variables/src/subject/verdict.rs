@@ -1,6 +1,6 @@
 //! The verdict that follows from the value of a subject, and its sentence.
 
-use crate::facts::FaultSubject;
+use crate::subject::facts::FaultSubject;
 
 /// Addresses below this one are reached from a null pointer.
 const NULL_REACH: u64 = 4 << 10;
@@ -112,8 +112,8 @@ impl FaultSubject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::SubjectValue;
-    use crate::members::{AccessPath, PointerExpression, PointerTarget};
+    use crate::subject::facts::SubjectValue;
+    use crate::subject::members::{AccessPath, PointerExpression, PointerTarget};
 
     fn subject(value: u64) -> FaultSubject {
         let pointer = PointerExpression {

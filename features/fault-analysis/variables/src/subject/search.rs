@@ -1,12 +1,12 @@
 //! The search for the subject of a fault.
 
-use crate::binary::ImageText;
-use crate::facts::{FaultState, FaultSubject};
-use crate::members::Members;
-use crate::reasons::SubjectAbstention;
-use crate::values::find_by_values;
-use crate::walk::FunctionWalk;
-use unslide_fault_analysis_variables::{UnitLanguage, VariableTable};
+use crate::subject::binary::ImageText;
+use crate::subject::facts::{FaultState, FaultSubject};
+use crate::subject::members::Members;
+use crate::subject::reasons::SubjectAbstention;
+use crate::subject::values::find_by_values;
+use crate::subject::walk::FunctionWalk;
+use crate::{UnitLanguage, VariableTable};
 
 /// The most bytes of an expression.
 const EXPRESSION_BYTES_LIMIT: usize = 512;

@@ -1,8 +1,8 @@
 //! What a search for the subject begins with, and what it finds.
 
-use crate::members::{AccessPath, PointerExpression};
+use crate::subject::members::{AccessPath, PointerExpression};
+use crate::{HeldVariable, ReportState};
 use std::fmt;
-use unslide_fault_analysis_variables::{HeldVariable, ReportState};
 
 /// The byte of an address that data accesses of arm64 ignore.
 pub const TOP_BYTE: u64 = 0xff << 56;

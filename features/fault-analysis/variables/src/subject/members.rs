@@ -1,9 +1,7 @@
 //! Members at an offset of a type, and the expressions that name them.
 
-use crate::reasons::SubjectAbstention;
-use unslide_fault_analysis_variables::{
-    TypeFacts, TypeForm, TypeId, TypeMember, VariableTable, VariableTypeKind,
-};
+use crate::subject::reasons::SubjectAbstention;
+use crate::{TypeFacts, TypeForm, TypeId, TypeMember, VariableTable, VariableTypeKind};
 
 /// The most structures in each other.
 const NESTING_LIMIT: usize = 16;
