@@ -16,7 +16,7 @@ DATA := '$(SERVERS_DATA)'
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
 	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
-	@echo 'make check CRATE=unslide-report [TEST=name]   formatting, lints and tests of one crate'
+	@echo 'make check CRATE=unslide-report [TEST=name]   formatting, lints and tests of one crate or feature'
 	@echo 'make screens       screenshots of every page of the console in SCREENS (.unslide/screens)'
 	@echo 'make pictures      the pictures of docs/console.md'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
@@ -53,7 +53,7 @@ screens:
 	@cargo build --locked --quiet --package unslide --package unslide-embedded --bin unslide --bin unslide-servers
 	@mkdir -p $(DATA)
 	@eval "$$($(SERVERS) up $(DATA) --fast)"; UNSLIDE_SCREENS='$(SCREENS)' \
-	  cargo test --locked --quiet --package unslide-tests --test e2e console
+	  PATH="$(CACHE)/tools/bin:$$PATH" cargo nextest run --locked --cargo-quiet --package unslide-tests --test e2e console
 	@echo 'the screenshots are in $(SCREENS)'
 
 pictures:
@@ -102,6 +102,7 @@ month:
 	@scripts/month --short
 
 walls:
+	@scripts/setup check
 	@scripts/without-feature --all
 
 fmt:

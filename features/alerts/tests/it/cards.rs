@@ -1,6 +1,6 @@
 //! Cards for Teams, Discord and Google Chat: against servers of this test that hold the limits of these chats.
 
-use crate::alerts_api::start_with;
+use crate::alerts::alerts_api::start_with;
 use serde_json::{Value, json};
 use std::time::Duration;
 use time::OffsetDateTime;

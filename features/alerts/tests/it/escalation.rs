@@ -1,6 +1,6 @@
 //! Second receivers of rules without a figure, and what holds an escalation back.
 
-use crate::messages::{in_tx, made, new_rule};
+use crate::alerts::messages::{in_tx, made, new_rule};
 use time::{Duration, Time};
 use unslide_alerts::store::events::{AlertCause, raise_for};
 use unslide_alerts::store::figures::AlertEscalation;

@@ -1,6 +1,6 @@
 //! Rules that watch a figure: when they fire, who is told, and that a clock that moves escalates once.
 
-use crate::messages::{made, new_rule};
+use crate::alerts::messages::{made, new_rule};
 use sqlx::Row;
 use time::Duration;
 use unslide_alerts::store::figures::{AlertEscalation, FigureComparison, WatchedFigure};

@@ -1,8 +1,8 @@
 //! A fleet of a million sessions a day with many small bugs and a few that hurt: which of them a rule for frequent groups tells of,
 //! and when. `UNSLIDE_TEST_FLEET_DAYS` makes it last longer than two days.
 
-use crate::figures::{evaluate_now, event_column};
-use crate::messages::{made, new_rule};
+use crate::alerts::figures::{evaluate_now, event_column};
+use crate::alerts::messages::{made, new_rule};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use time::{Duration, OffsetDateTime};

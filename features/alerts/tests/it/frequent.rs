@@ -1,7 +1,7 @@
 //! Groups with many reports in an hour.
 
-use crate::figures::{evaluate_now, event_column};
-use crate::messages::{made, new_rule};
+use crate::alerts::figures::{evaluate_now, event_column};
+use crate::alerts::messages::{made, new_rule};
 use time::{Duration, OffsetDateTime};
 use unslide_alerts::store::ALERT_HOOK;
 use unslide_alerts::store::rules::{AlertCondition, NewAlertRule};

@@ -3,7 +3,7 @@
 //! The bodies have the members of <https://developer.pagerduty.com/docs/webhooks/v3-overview/> and
 //! <https://support.atlassian.com/opsgenie/docs/opsgenie-edge-connector-alert-action-data/>.
 
-use crate::alerts_api::start_with;
+use crate::alerts::alerts_api::start_with;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;

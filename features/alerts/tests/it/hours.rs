@@ -1,7 +1,7 @@
 //! Rules that watch hours: an outage of an hour fires, whatever the rest of its day is like.
 
-use crate::figures::{evaluate_now, event_column, figure, make_rule};
-use crate::messages::{made, new_rule};
+use crate::alerts::figures::{evaluate_now, event_column, figure, make_rule};
+use crate::alerts::messages::{made, new_rule};
 use time::{Duration, OffsetDateTime};
 use unslide_alerts::store::ALERT_HOOK;
 use unslide_alerts::store::figures::{FigureComparison, WatchedFigure};

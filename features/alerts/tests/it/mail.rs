@@ -1,6 +1,6 @@
 //! Alerts by mail: who gets them, how many, and what tests cost.
 
-use crate::alerts_api::{rule_with_message, start, start_with};
+use crate::alerts::alerts_api::{rule_with_message, start, start_with};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use unslide_alerts::Config;

@@ -1,6 +1,6 @@
 //! The page of alerts.
 
-use crate::alerts_api::start;
+use crate::alerts::alerts_api::start;
 use reqwest::StatusCode;
 use unslide_world::{Browser, encode_form, list_links, redirect_location};
 

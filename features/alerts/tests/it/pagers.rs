@@ -3,7 +3,7 @@
 //! The fields are those of <https://developer.pagerduty.com/docs/events-api-v2/trigger-events/> and
 //! <https://docs.opsgenie.com/docs/alert-api>.
 
-use crate::alerts_api::start_with;
+use crate::alerts::alerts_api::start_with;
 use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_alerts::Config;

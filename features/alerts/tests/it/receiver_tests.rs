@@ -1,6 +1,6 @@
 //! A test of a rule shows what was sent and answered, receivers are stored encrypted, and the link of a message mutes its rule.
 
-use crate::alerts_api::start_with;
+use crate::alerts::alerts_api::start_with;
 use serde_json::{Value, json};
 use std::time::Duration;
 use unslide_alerts::Config;

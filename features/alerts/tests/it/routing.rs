@@ -1,8 +1,8 @@
 //! Rules for groups with a label: whose bugs go to which receiver.
 
-use crate::alerts_api::{rule, start};
-use crate::frequent::{add_group, id};
-use crate::messages::{in_tx, made, new_rule, steps};
+use crate::alerts::alerts_api::{rule, start};
+use crate::alerts::frequent::{add_group, id};
+use crate::alerts::messages::{in_tx, made, new_rule, steps};
 use serde_json::json;
 use time::Duration;
 use unslide_alerts::store::events::{

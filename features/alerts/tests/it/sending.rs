@@ -1,6 +1,6 @@
 //! Alerts: who may make rules, and that messages reach real receivers, one that fails first among them.
 
-use crate::alerts_api::{rule, start, start_with};
+use crate::alerts::alerts_api::{rule, start, start_with};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

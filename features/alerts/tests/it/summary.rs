@@ -1,8 +1,8 @@
 //! Summaries at the receiver's hour.
 
-use crate::figures::{evaluate_now, event_column};
-use crate::hours::hex;
-use crate::messages::{made, new_rule};
+use crate::alerts::figures::{evaluate_now, event_column};
+use crate::alerts::hours::hex;
+use crate::alerts::messages::{made, new_rule};
 use time::Duration;
 use unslide_alerts::store::ALERT_HOOK;
 use unslide_alerts::store::rules::{AlertCondition, NewAlertRule};

@@ -1,6 +1,6 @@
 //! The log in the order of commits, for those who follow it.
 
-use crate::shop::{positions, start, write_entries};
+use crate::audit_export::shop::{positions, start, write_entries};
 use serde_json::{Value, json};
 use unslide_store::audit::append_entry;
 use unslide_world::{World, tenant_id};

@@ -1,10 +1,10 @@
 //! Outages of receivers and of the service: entries come late, and none is lost.
 
-use crate::shop::{
+use crate::audit_export::shop::{
     positions, read_receiver, send_now, set_webhook, start, wait_for_failures, wait_for_problem,
     wait_until_sent, write_entries,
 };
-use crate::webhook_server::WebhookServer;
+use crate::audit_export::webhook_server::WebhookServer;
 use serde_json::json;
 use std::collections::BTreeSet;
 use unslide_world::wait_until;

@@ -1,8 +1,8 @@
 //! Who sets receivers, and that their secrets stay in.
 
-use crate::shop::{RECEIVERS, SECRET, put, read_receiver, start};
-use crate::syslog_server::AUTHORITY;
-use crate::webhook_server::WebhookServer;
+use crate::audit_export::shop::{RECEIVERS, SECRET, put, read_receiver, start};
+use crate::audit_export::syslog_server::AUTHORITY;
+use crate::audit_export::webhook_server::WebhookServer;
 use serde_json::json;
 use unslide_model::Scope;
 use unslide_world::{Browser, encode_form, redirect_location};

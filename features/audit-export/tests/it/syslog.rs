@@ -1,10 +1,10 @@
 //! Syslog over TLS: servers that are killed, restarted, slow, or that have a certificate of another authority.
 
-use crate::shop::{
+use crate::audit_export::shop::{
     RECEIVERS, positions, put, read_receiver, send_now, start, wait_for_failures, wait_for_problem,
     wait_until_sent, write_entries,
 };
-use crate::syslog_server::{AUTHORITY, Ending, SyslogServer};
+use crate::audit_export::syslog_server::{AUTHORITY, Ending, SyslogServer};
 use serde_json::{Value, json};
 use unslide_world::World;
 

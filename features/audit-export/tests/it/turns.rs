@@ -1,8 +1,8 @@
 //! One tenant's receivers hold up no other tenant, and get its log alone.
 
-use crate::shop::{put, set_webhook, start, wait_until_sent, write_entries};
-use crate::syslog_server::{AUTHORITY, Ending, SyslogServer};
-use crate::webhook_server::WebhookServer;
+use crate::audit_export::shop::{put, set_webhook, start, wait_until_sent, write_entries};
+use crate::audit_export::syslog_server::{AUTHORITY, Ending, SyslogServer};
+use crate::audit_export::webhook_server::WebhookServer;
 use serde_json::json;
 
 #[tokio::test]

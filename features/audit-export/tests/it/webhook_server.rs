@@ -1,6 +1,6 @@
 //! A server that takes webhooks: it keeps what it was sent, and answers as a test wants.
 
-use crate::shop::SECRET;
+use crate::audit_export::shop::SECRET;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};

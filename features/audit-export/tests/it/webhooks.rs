@@ -1,7 +1,9 @@
 //! Webhooks: each entry is sent as it is written, signed, in order.
 
-use crate::shop::{RECEIVERS, positions, read_receiver, set_webhook, start, wait_until_sent, write_entries};
-use crate::webhook_server::WebhookServer;
+use crate::audit_export::shop::{
+    RECEIVERS, positions, read_receiver, set_webhook, start, wait_until_sent, write_entries,
+};
+use crate::audit_export::webhook_server::WebhookServer;
 use serde_json::json;
 use unslide_world::wait_until;
 
@@ -47,8 +49,8 @@ async fn a_receiver_can_begin_with_the_first_entry() {
     let world = start(&[server.port]).await;
     let key = world.create_master_key("acme").await;
     write_entries(&world, "acme", 1..=3).await;
-    let body = json!({"name": "siem", "kind": "webhook", "address": server.url(), "secret": crate::shop::SECRET, "from_start": true});
-    crate::shop::put(&world, &key, &body).await.expect_status(200);
+    let body = json!({"name": "siem", "kind": "webhook", "address": server.url(), "secret": crate::audit_export::shop::SECRET, "from_start": true});
+    crate::audit_export::shop::put(&world, &key, &body).await.expect_status(200);
     let entries = server.wait_for_entries(4).await;
     assert_eq!(positions(&entries)[0], 1);
     assert_eq!(positions(&entries), (1..=i64::try_from(entries.len()).unwrap()).collect::<Vec<_>>());
@@ -74,7 +76,7 @@ async fn a_test_shows_what_was_sent_and_answered() {
     let sent = test["sent"].as_str().unwrap();
     assert!(sent.starts_with(&format!("POST http://127.0.0.1:{}/…\n", server.port)), "{sent}");
     assert!(sent.contains("webhook-signature: v1,") && sent.contains("audit_log.test"), "{sent}");
-    assert!(!sent.contains("hidden-path") && !sent.contains(crate::shop::SECRET), "{sent}");
+    assert!(!sent.contains("hidden-path") && !sent.contains(crate::audit_export::shop::SECRET), "{sent}");
     server.answer_with(500);
     let test = world.post(&path, &key, "").await.expect_status(200);
     assert_eq!((&test["ok"], &test["status"]), (&json!(false), &json!(500)), "{test}");

@@ -1,6 +1,6 @@
 //! The operations about caps, and how a report without a body is answered and shown.
 
-use crate::fixture::{complete_report, id};
+use crate::body_cap::fixture::{complete_report, id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_harness::database::start;

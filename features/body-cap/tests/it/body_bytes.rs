@@ -1,6 +1,6 @@
 //! What a crash loop costs with a cap and without one, for a person to read.
 
-use crate::fixture::{complete_report, set_bodies, store_for, sweep};
+use crate::body_cap::fixture::{complete_report, set_bodies, store_for, sweep};
 use std::fmt::Write;
 use unslide_body_cap::store::BODY_CAP_HOOK;
 use unslide_harness::database::{TestDatabase, acme};

@@ -1,6 +1,8 @@
 //! A day of one group with many reports.
 
-use crate::fixture::{capped_database, complete_report, id, kept, listed, row, set_bodies, store_for, sweep};
+use crate::body_cap::fixture::{
+    capped_database, complete_report, id, kept, listed, row, set_bodies, store_for, sweep,
+};
 use time::Duration;
 use unslide_harness::database::{TestDatabase, acme, grouping, umbrella};
 use unslide_store::reports::Arrival;

@@ -1,6 +1,8 @@
 //! Reports without a body: what names them, revises them, deletes what they are like, and asks for them again.
 
-use crate::fixture::{capped_database, complete_report, id, kept, listed, row, set_bodies, store_for, sweep};
+use crate::body_cap::fixture::{
+    capped_database, complete_report, id, kept, listed, row, set_bodies, store_for, sweep,
+};
 use unslide_body_cap::sweep::take_turn;
 use unslide_harness::database::{TestDatabase, acme};
 use unslide_store::queries::report::{BodyPlace, find_like, find_report, get};

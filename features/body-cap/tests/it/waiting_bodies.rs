@@ -1,6 +1,6 @@
 //! Bodies of reports that wait for symbols.
 
-use crate::fixture::{
+use crate::body_cap::fixture::{
     capped_database, complete_report, id, kept, store_for, sweep, wait_until_no_symbols_are_waited_for,
     waiting_report,
 };

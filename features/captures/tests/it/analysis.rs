@@ -1,6 +1,6 @@
 //! Captures: analysed, analysed again when symbols come late, and given up where they are not what was said.
 
-use crate::captures_builder::{World, acme};
+use crate::captures::captures_builder::{World, acme};
 use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;

@@ -31,7 +31,7 @@ impl Deref for World {
 
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
-    let test = "captures_builder::a_child_does_what_its_folder_says";
+    let test = "captures::captures_builder::a_child_does_what_its_folder_says";
     ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Answers of the API and of the command.
 
-use crate::changes_world::{APP, ChangesWorld};
+use crate::changes::changes_world::{APP, ChangesWorld};
 use serde_json::{Value, json};
 use unslide_cli::Exit;
 use unslide_commands::changes::FEATURE;

@@ -1,6 +1,6 @@
 //! An api with reports of two versions of an app and their symbols.
 
-use crate::shop::ShopBuild;
+use crate::changes::shop::ShopBuild;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::ops::Deref;

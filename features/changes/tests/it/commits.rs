@@ -1,6 +1,6 @@
 //! The commits of builds: sent, kept, compared in answers and on pages, and deleted.
 
-use crate::changes_world::{APP, ChangesWorld};
+use crate::changes::changes_world::{APP, ChangesWorld};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_cli::{ApiLogin, Client, CoreCommand, LoginSource, SourceCommit, UploadedBuilds};

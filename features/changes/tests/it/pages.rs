@@ -1,6 +1,6 @@
 //! Pages: the changed functions of a group, of a version, and between two builds.
 
-use crate::changes_world::{APP, ChangesWorld};
+use crate::changes::changes_world::{APP, ChangesWorld};
 use unslide_world::Browser;
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Buttons act as the account of the person who pressed them, once.
 
-use crate::played::Fault;
-use crate::shop::{SIGNING_SECRET, Shop, new_app, put};
+use crate::chat::played::Fault;
+use crate::chat::shop::{SIGNING_SECRET, Shop, new_app, put};
 use serde_json::{Value, json};
 use unslide_model::{Clock, Scope, SystemClock};
 use unslide_site::{EndedProviderSession, end_provider_sessions, end_sessions_of_keys};
@@ -154,7 +154,7 @@ async fn an_account_acts_within_its_app_and_as_long_as_its_key_is_in_force() {
     connect(&shop, &key, &group).await;
     shop.send(&Shop::press("U1", "ignore", &group, "7")).await.expect_empty();
     let said = |part: &'static str| {
-        move |slack: &crate::played::SlackServer| {
+        move |slack: &crate::chat::played::SlackServer| {
             slack.with(|played| {
                 played.ephemeral.iter().any(|one| one["text"].as_str().unwrap().contains(part))
             })

@@ -1,7 +1,7 @@
 //! Who sets the Slack app, and that its secrets stay in.
 
-use crate::played::{CHANNEL, Fault, SlackServer, TEAM, TOKEN};
-use crate::shop::{SIGNING_SECRET, Shop, new_app, put, settings, start_with};
+use crate::chat::played::{CHANNEL, Fault, SlackServer, TEAM, TOKEN};
+use crate::chat::shop::{SIGNING_SECRET, Shop, new_app, put, settings, start_with};
 use serde_json::json;
 use unslide_model::Scope;
 use unslide_world::{Browser, encode_form, redirect_location};

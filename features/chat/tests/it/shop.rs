@@ -1,6 +1,6 @@
 //! An api with a tenant that has crashes and a Slack app, and the requests of Slack.
 
-use crate::played::{CHANNEL, SlackServer, TEAM, TOKEN};
+use crate::chat::played::{CHANNEL, SlackServer, TEAM, TOKEN};
 use reqwest::Method;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! One thread for a bug: posted once, updated with the state, and replied to when the bug is back.
 
-use crate::played::Fault;
-use crate::shop::{Shop, new_app, put};
+use crate::chat::played::Fault;
+use crate::chat::shop::{Shop, new_app, put};
 use serde_json::json;
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_lost_answer_posts_nothing_twice() {
     }
     shop.hurry().await;
     shop.wait_until_idle().await;
-    let ours = |slack: &crate::played::SlackServer| {
+    let ours = |slack: &crate::chat::played::SlackServer| {
         slack.parents().iter().filter(|parent| parent["metadata"]["event_type"] == "unslide_group").count()
     };
     assert_eq!((ours(&shop.slack), shop.slack.count_requests("chat.postMessage")), (1, 1));

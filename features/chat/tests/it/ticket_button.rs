@@ -1,7 +1,7 @@
 //! The button that makes a ticket, as the account of the person who pressed it, once.
 
-use crate::buttons::{ExpectEmpty, connect};
-use crate::shop::{APP, Shop};
+use crate::chat::buttons::{ExpectEmpty, connect};
+use crate::chat::shop::{APP, Shop};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Scope;

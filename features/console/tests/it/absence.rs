@@ -19,7 +19,7 @@ async fn without_the_console_the_api_answers_and_its_first_page_is_the_documenta
 
 #[tokio::test]
 async fn the_first_page_of_an_api_with_the_console_is_the_console() {
-    let world = crate::start().await;
+    let world = crate::console::start().await;
     assert!(world.get("/", "").await.text.contains("Sign in"), "redirects are followed");
     world.stop().await;
 }

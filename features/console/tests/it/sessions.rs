@@ -1,6 +1,6 @@
 //! Sessions of the console: who gets in and for how long, and which forms count.
 
-use crate::start;
+use crate::console::start;
 use reqwest::{Method, StatusCode};
 use std::time::Duration;
 use unslide_model::Scope;

@@ -1,6 +1,6 @@
 //! Signing in to the console: what it costs, which keys may, and which cookie counts.
 
-use crate::start;
+use crate::console::start;
 use reqwest::StatusCode;
 use unslide_model::Scope;
 use unslide_store::tenants::QuotaLimits;

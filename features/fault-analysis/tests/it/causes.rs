@@ -1,7 +1,7 @@
 //! A lab of causes that the kernel or the log names. Each log is made up from a cause, the way in which the report says it,
 //! and what contradicts it: an address that would be a bad pointer by itself, null or an address of the app's image.
 
-use crate::fault;
+use crate::fault_analysis::fault;
 use serde_json::{Value, json};
 
 const APP: u64 = 0x1_0000_0000;

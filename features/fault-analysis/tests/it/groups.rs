@@ -1,6 +1,6 @@
 //! What a group says of crashes that the analysis has explained and that an indexer has stored.
 
-use crate::subjects::{HEAP, StoredCrash, crash_through, enrich_crash};
+use crate::fault_analysis::subjects::{HEAP, StoredCrash, crash_through, enrich_crash};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unslide_feature::ConfiguredFeature;

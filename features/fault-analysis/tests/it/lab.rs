@@ -1,7 +1,7 @@
 //! Planned crashes of small C, C++ and Objective-C programs that ran in an emulator until they faulted. `lab.ndjson` has
 //! one crash a line: the plan, and the members of its report that the rules read.
 
-use crate::fault;
+use crate::fault_analysis::fault;
 use serde_json::Value;
 
 const LAB: &str = include_str!("../data/lab.ndjson");

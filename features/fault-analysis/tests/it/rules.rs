@@ -1,6 +1,6 @@
 //! Each rule of the verdict on a small report.
 
-use crate::fault;
+use crate::fault_analysis::fault;
 use serde_json::{Value, json};
 
 const PC: u64 = 0x1_0000_4000;

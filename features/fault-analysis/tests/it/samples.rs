@@ -1,6 +1,6 @@
 //! Public reports, which are not part of the repository.
 
-use crate::fault;
+use crate::fault_analysis::fault;
 use unslide_report::{ReadLimits, Report};
 use unslide_testkit::fixtures::published;
 

@@ -3,7 +3,7 @@
 //! `subjects.ndjson` has one crash a line: its report, the table of its dSYM and the instructions of its binary as hexadecimal
 //! digits, and the plan. `UNSLIDE_CRASH_LAB` names a folder with more crashes.
 
-use crate::variables::{CrashLab, parse_hex};
+use crate::fault_analysis::variables::{CrashLab, parse_hex};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unslide_fault_analysis::{ANALYSIS, APP_TEXT, VARIABLES_TABLE};

@@ -77,7 +77,7 @@ impl World {
     /// Everything that health keeps of events, as text.
     pub async fn dump(&self) -> String {
         let mut dump = String::new();
-        for table in crate::database::TABLES {
+        for table in crate::health::database::TABLES {
             let rows =
                 format!("SELECT coalesce(string_agg(t::text, '; ' ORDER BY t::text), '') FROM {table} t");
             dump.push_str(&format!("{table} {}\n", self.text(&rows).await));

@@ -1,6 +1,6 @@
 //! Counts by hour: what counts in which, what a repeated event changes, and that rows go after two days.
 
-use crate::database::{APP, database, dump, event, payload, store_payloads, store_sessions};
+use crate::health::database::{APP, database, dump, event, payload, store_payloads, store_sessions};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};

@@ -1,6 +1,6 @@
 //! Metric payloads from Kafka to Postgres.
 
-use crate::health_indexer::World;
+use crate::health::health_indexer::World;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{Clock, SystemClock};
 

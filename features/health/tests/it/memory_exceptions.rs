@@ -1,6 +1,8 @@
 //! Memory exceptions of MetricKit: joined with the session that they are about, whichever came first.
 
-use crate::database::{APP, database, dump, event, oldest_day, payload, store_payloads, store_sessions};
+use crate::health::database::{
+    APP, database, dump, event, oldest_day, payload, store_payloads, store_sessions,
+};
 use serde_json::json;
 use time::Duration;
 use unslide_harness::database::{TestDatabase, acme, arrival, start};

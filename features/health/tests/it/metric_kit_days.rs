@@ -1,6 +1,6 @@
 //! Days of devices that MetricKit counts: each counts once, in whichever form it arrives, and its states by themselves.
 
-use crate::database::{APP, database, dump, store_payloads};
+use crate::health::database::{APP, database, dump, store_payloads};
 use serde_json::{Value, json};
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};

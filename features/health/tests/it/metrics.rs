@@ -1,6 +1,6 @@
 //! Metric payloads: counted once, whatever comes how often, and compared by version.
 
-use crate::database::{APP, database, dump, payload, store_payloads_for};
+use crate::health::database::{APP, database, dump, payload, store_payloads_for};
 use serde_json::{Value, json};
 use time::{Date, Duration};
 use unslide_harness::database::{TestDatabase, acme, start, umbrella};

@@ -1,6 +1,6 @@
 //! The sessions of an installation or a user, and their reports.
 
-use crate::database::{APP, database, event, store_sessions};
+use crate::health::database::{APP, database, event, store_sessions};
 use sqlx::Row;
 use unslide_harness::database::{acme, arrival, umbrella};
 use unslide_health::store::sessions::EndReason;

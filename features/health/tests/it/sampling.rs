@@ -1,6 +1,6 @@
 //! Samples of events: what an app keeps, and how much it stands for.
 
-use crate::database::{APP, database, dump, event, payload, store_payloads, store_sessions};
+use crate::health::database::{APP, database, dump, event, payload, store_payloads, store_sessions};
 use serde_json::json;
 use time::{Date, Duration};
 use unslide_harness::database::{TestDatabase, acme, start};

@@ -1,6 +1,6 @@
 //! Flags of sessions: what is stored of them, and which event's flags count.
 
-use crate::database::{database, dump, event, store_sessions, store_sessions_for};
+use crate::health::database::{database, dump, event, store_sessions, store_sessions_for};
 use serde_json::{Value, json};
 use sqlx::Row;
 use unslide_harness::database::{TestDatabase, umbrella};

@@ -1,6 +1,6 @@
 //! Sessions: stored once, counted once, whatever comes in which order.
 
-use crate::database::{APP, database, dump, event, measured, store_sessions, store_sessions_for};
+use crate::health::database::{APP, database, dump, event, measured, store_sessions, store_sessions_for};
 use sqlx::Row;
 use std::collections::BTreeMap;
 use time::{Date, Duration, UtcOffset};

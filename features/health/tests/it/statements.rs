@@ -1,6 +1,6 @@
 //! The number of statements does not depend on the number of events.
 
-use crate::database::{database, event, measured, oldest_day, payload};
+use crate::health::database::{database, event, measured, oldest_day, payload};
 use serde_json::json;
 use unslide_harness::database::acme;
 use unslide_health::store::metrics;

@@ -1,6 +1,6 @@
 //! The timeline of a session, with its reports.
 
-use crate::database::{APP, database, event, payload, store_payloads, store_sessions};
+use crate::health::database::{APP, database, event, payload, store_payloads, store_sessions};
 use serde_json::json;
 use time::Duration;
 use unslide_harness::database::{acme, arrival, start, umbrella};

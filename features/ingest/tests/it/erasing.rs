@@ -1,6 +1,6 @@
 //! The erasure of what came with a key: what goes, what stays, and what is kept away.
 
-use crate::ingest_api::{APP, public_key, start as start_api};
+use crate::ingest::ingest_api::{APP, public_key, start as start_api};
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration as StdDuration;

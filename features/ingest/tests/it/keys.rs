@@ -1,6 +1,6 @@
 //! Public keys from their creation to their end.
 
-use crate::ingest_api::{A, APP, B, public_key, report_of, send, start};
+use crate::ingest::ingest_api::{A, APP, B, public_key, report_of, send, start};
 use serde_json::json;
 use unslide_ingest::store::{self, CountedVersion, VersionUses};
 use unslide_model::Scope;

@@ -1,6 +1,6 @@
 //! Reports over a rate, which wait in overflow.
 
-use crate::ingest_api::{A, APP, B, public_key, report_of, send, start, start_with};
+use crate::ingest::ingest_api::{A, APP, B, public_key, report_of, send, start, start_with};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

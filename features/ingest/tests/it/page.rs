@@ -1,6 +1,6 @@
 //! The page of public keys.
 
-use crate::ingest_api::start;
+use crate::ingest::ingest_api::start;
 use reqwest::StatusCode;
 use unslide_world::{Browser, encode_form, list_links, redirect_location};
 

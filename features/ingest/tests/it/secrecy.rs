@@ -1,6 +1,6 @@
 //! A key that apps carry is found in no log, trace, metric, record or answer.
 
-use crate::ingest_api::{A, APP, public_key, send, start};
+use crate::ingest::ingest_api::{A, APP, public_key, send, start};
 use reqwest::Method;
 use std::io::Write;
 use std::sync::{Arc, Mutex};

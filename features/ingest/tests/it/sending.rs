@@ -1,6 +1,6 @@
 //! What apps send, and what they are answered.
 
-use crate::ingest_api::{A, APP, B, public_key, report_of, send, start};
+use crate::ingest::ingest_api::{A, APP, B, public_key, report_of, send, start};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,6 +1,6 @@
 //! Codes and tokens in the wrong hands: each check refuses one of them.
 
-use crate::assistant::{
+use crate::mcp::assistant::{
     Assistant, SERVICE, Tokens, expect_refusal, message_status, person_key, register, send_form,
     start_with_sign_in,
 };

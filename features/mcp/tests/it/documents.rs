@@ -1,6 +1,6 @@
 //! Clients whose id is the address of a document about them.
 
-use crate::assistant::{Assistant, REDIRECT, message_status, person_key, set_provider, start_world};
+use crate::mcp::assistant::{Assistant, REDIRECT, message_status, person_key, set_provider, start_world};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

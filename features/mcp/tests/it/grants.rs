@@ -1,6 +1,6 @@
 //! The access that a person gives: its way from the first refusal to a tool, and its end.
 
-use crate::assistant::{
+use crate::mcp::assistant::{
     Assistant, SERVICE, Tokens, expect_refusal, message_status, person_key, send_form, send_message,
     start_with_sign_in,
 };

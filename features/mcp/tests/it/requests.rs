@@ -1,6 +1,6 @@
 //! Requests for access and registrations that are wrong, and people who are not signed in.
 
-use crate::assistant::{
+use crate::mcp::assistant::{
     Assistant, REDIRECT, SERVICE, encode, expect_refusal, person_key, register, send_form, set_provider,
     start_with_sign_in, start_world,
 };

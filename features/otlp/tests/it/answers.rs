@@ -1,6 +1,6 @@
 //! What senders are answered: partial successes with sentences, and statuses that clients of OTLP know.
 
-use crate::otlp_api::{
+use crate::otlp::otlp_api::{
     APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, read_text, record, request,
     request_json, start, start_with, text,
 };

@@ -1,6 +1,6 @@
 //! OpenTelemetry's own exporter sends to the service.
 
-use crate::otlp_api::{APP, public_key, start};
+use crate::otlp::otlp_api::{APP, public_key, start};
 use std::path::Path;
 use unslide_model::Scope;
 

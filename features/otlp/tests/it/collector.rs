@@ -1,6 +1,6 @@
 //! A collector of OTLP logs: it keeps what it was sent, and answers as a test wants.
 
-use crate::otlp_api::PROTOBUF;
+use crate::otlp::otlp_api::PROTOBUF;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;

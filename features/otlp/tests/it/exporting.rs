@@ -1,7 +1,7 @@
 //! A collector gets each crash with its group and link, again with each revision, and after an outage or a change of its settings.
 
-use crate::collector::{Collector, Reply, attribute};
-use crate::otlp_api::{start, start_with};
+use crate::otlp::collector::{Collector, Reply, attribute};
+use crate::otlp::otlp_api::{start, start_with};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Kafka cannot be reached: senders are told to send again, and nothing is lost or counted twice.
 
-use crate::otlp_api::{APP, PROTOBUF, apple_text, post, public_key, request, start_with};
+use crate::otlp::otlp_api::{APP, PROTOBUF, apple_text, post, public_key, request, start_with};
 use prost::Message;
 use unslide_model::Scope;
 use unslide_world::{start_gate, wait_until};

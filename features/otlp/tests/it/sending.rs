@@ -1,6 +1,6 @@
 //! What senders write becomes reports on the topic of reports.
 
-use crate::otlp_api::{
+use crate::otlp::otlp_api::{
     APP, PROTOBUF, apple_text, embrace, post, post_logs, public_key, record, request, start, text,
 };
 use prost::Message;

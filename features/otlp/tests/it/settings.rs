@@ -1,6 +1,6 @@
 //! The settings of a tenant: checked, sealed, and never shown.
 
-use crate::otlp_api::start;
+use crate::otlp::otlp_api::start;
 use reqwest::Method;
 use serde_json::json;
 use unslide_model::Scope;

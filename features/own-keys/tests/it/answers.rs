@@ -1,6 +1,6 @@
 //! The operations, their files, and the pages.
 
-use crate::keyed_reports::{APP, group_of, with_keys};
+use crate::own_keys::keyed_reports::{APP, group_of, with_keys};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_store::partitions;

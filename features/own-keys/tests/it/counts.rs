@@ -1,6 +1,6 @@
 //! The counts of keys and values.
 
-use crate::keyed_reports::{APP, group_of, with_keys};
+use crate::own_keys::keyed_reports::{APP, group_of, with_keys};
 use serde_json::{Map, Value, json};
 use unslide_harness::database::{TestDatabase, acme, umbrella};
 use unslide_own_keys::store::{KeyCounts, KeyScope, SAMPLED_REPORTS_LIMIT, count_keys};

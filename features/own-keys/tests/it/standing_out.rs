@@ -1,6 +1,6 @@
 //! The values that more of a group's reports have than of its app's.
 
-use crate::keyed_reports::{APP, group_of, with_keys};
+use crate::own_keys::keyed_reports::{APP, group_of, with_keys};
 use serde_json::json;
 use unslide_harness::database::{TestDatabase, acme};
 use unslide_own_keys::store::{StandingOutValue, find_standing_out};

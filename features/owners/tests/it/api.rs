@@ -1,7 +1,7 @@
 //! Who may do what, and what is refused.
 
-use crate::looks::FILE;
-use crate::owner_world::{APP, OwnerWorld};
+use crate::owners::looks::FILE;
+use crate::owners::owner_world::{APP, OwnerWorld};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_store::tenants::QuotaLimits;

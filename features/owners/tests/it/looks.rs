@@ -1,6 +1,6 @@
 //! The owner of a group, from a stored report.
 
-use crate::owner_world::{APP, BUILD, OwnerWorld};
+use crate::owners::owner_world::{APP, BUILD, OwnerWorld};
 use serde_json::Value;
 use unslide_store::groups::{GroupActor, MergeOutcome, merge_groups, split_group};
 use unslide_world::{tenant_id, wait_until};

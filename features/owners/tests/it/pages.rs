@@ -1,7 +1,7 @@
 //! The page of owners, the owner on the page of a group, and the list of a team's groups.
 
-use crate::looks::FILE;
-use crate::owner_world::{APP, OwnerWorld};
+use crate::owners::looks::FILE;
+use crate::owners::owner_world::{APP, OwnerWorld};
 use unslide_world::Browser;
 
 #[tokio::test]

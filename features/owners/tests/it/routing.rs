@@ -1,7 +1,7 @@
 //! From a new bug to the receiver of the team that owns its code.
 
-use crate::looks::FILE;
-use crate::owner_world::OwnerWorld;
+use crate::owners::looks::FILE;
+use crate::owners::owner_world::OwnerWorld;
 use serde_json::{Value, json};
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver};
 use unslide_world::wait_until;

@@ -1,6 +1,6 @@
 //! Days that change after they were written are written again: revisions, deletions and erasures.
 
-use crate::lake::{Lake, column_texts};
+use crate::parquet_export::lake::{Lake, column_texts};
 use serde_json::json;
 use std::collections::BTreeSet;
 use unslide_store::persons::hash_person;

@@ -1,6 +1,6 @@
 //! DuckDB and ClickHouse read the files with the statements of the page, and count what the api counts.
 
-use crate::lake::Lake;
+use crate::parquet_export::lake::Lake;
 use serde_json::json;
 use std::path::Path;
 

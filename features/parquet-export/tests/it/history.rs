@@ -1,6 +1,6 @@
 //! Days of which rows are in ClickHouse.
 
-use crate::lake::{Lake, column_texts};
+use crate::parquet_export::lake::{Lake, column_texts};
 use time::Duration;
 use unslide_history::{History, HistorySettings};
 use unslide_parquet_export::ExportSizes;

@@ -105,7 +105,7 @@ impl Lake {
         };
         let host = Host::local().unwrap();
         let features = [unslide_parquet_export::feature(&self.config), unslide_person_erasure::feature()];
-        let child = ChildProgram::from_current_exe(&[]).unwrap();
+        let child = ChildProgram::from_current_exe(&["--list"]).unwrap();
         let run = unslide_builder::run(config, unslide_feature::for_builder(&features), host.clone(), child);
         self.builder = Some(RunningService::spawn(host, PROBES, run));
     }

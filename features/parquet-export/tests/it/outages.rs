@@ -1,7 +1,7 @@
 //! Buckets that are away or refuse, and builders that die: days come late and whole.
 
-use crate::bucket_server::BucketServer;
-use crate::lake::{Lake, column_texts, read_file};
+use crate::parquet_export::bucket_server::BucketServer;
+use crate::parquet_export::lake::{Lake, column_texts, read_file};
 use reqwest::Method;
 use serde_json::{Value, json};
 

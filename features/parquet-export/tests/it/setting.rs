@@ -1,6 +1,6 @@
 //! Who sets exports, and that their credentials stay in.
 
-use crate::lake::{EXPORT, Lake};
+use crate::parquet_export::lake::{EXPORT, Lake};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 

@@ -1,6 +1,6 @@
 //! Days that are over are written with their apps, and read back.
 
-use crate::lake::{Lake, column_texts};
+use crate::parquet_export::lake::{Lake, column_texts};
 use serde_json::json;
 use time::Duration;
 use unslide_parquet_export::ExportSizes;

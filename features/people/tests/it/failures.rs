@@ -1,7 +1,7 @@
 //! Sign-ins that fail: the page, and the entry for administrators, say why and what to change.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::{NextToken, Provider};
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::{NextToken, Provider};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use unslide_world::World;

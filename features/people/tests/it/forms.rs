@@ -1,7 +1,7 @@
 //! Tokens in the forms that products document. Claims that no sign-in needs have types that the protocol does not expect.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::Provider;
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::Provider;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! People whom the directory of a tenant has deactivated, deleted or moved: each door is closed, until they are active again.
 
-use crate::person::{Person, SeenPage, put_settings, settings_for};
-use crate::provider::Provider;
+use crate::people::person::{Person, SeenPage, put_settings, settings_for};
+use crate::people::provider::Provider;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use unslide_model::Secret;

@@ -1,7 +1,7 @@
 //! Ways to a sign-in and back: pages to return to, several tabs, and links of others.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::Provider;
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::Provider;
 use reqwest::StatusCode;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A person with a browser, and an api at which they sign in.
 
-use crate::provider::{CLIENT, NextToken, Provider};
+use crate::people::provider::{CLIENT, NextToken, Provider};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Answers of providers that sign no one in.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::{NextToken, Provider, Signing};
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::{NextToken, Provider, Signing};
 use reqwest::StatusCode;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Settings of a tenant's provider.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::Provider;
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::Provider;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use unslide_model::Scope;

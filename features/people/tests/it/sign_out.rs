@@ -1,7 +1,7 @@
 //! The end of a session: at the console, and at the identity provider.
 
-use crate::person::{Person, put_settings, settings_for, start_world};
-use crate::provider::{CLIENT, Provider};
+use crate::people::person::{Person, put_settings, settings_for, start_world};
+use crate::people::provider::{CLIENT, Provider};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::{Client, StatusCode};

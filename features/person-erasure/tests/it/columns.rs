@@ -1,6 +1,6 @@
 //! Every column that could name a person is known here: a table or column that comes later is not forgotten.
 
-use crate::erasure_fixture::database;
+use crate::person_erasure::erasure_fixture::database;
 use sqlx::Row;
 use std::collections::BTreeSet;
 use unslide_captures::store::CAPTURE_HOOK;

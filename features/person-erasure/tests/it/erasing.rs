@@ -1,6 +1,6 @@
 //! What is erased of a person, what stays, and what a replay brings back.
 
-use crate::erasure_fixture::{
+use crate::person_erasure::erasure_fixture::{
     OTHER_RUN, RUN, arrivals, database, fill, finish, payload, request, session, store_payloads,
     store_sessions,
 };

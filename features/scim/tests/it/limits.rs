@@ -1,6 +1,6 @@
 //! Pages, requests that are wrong, and bodies that are too large.
 
-use crate::directory::{Directory, USER_SCHEMA, check_failure, text};
+use crate::scim::directory::{Directory, USER_SCHEMA, check_failure, text};
 use reqwest::Method;
 use serde_json::{Value, json};
 

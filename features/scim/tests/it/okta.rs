@@ -1,6 +1,6 @@
 //! The requests of Okta in their order.
 
-use crate::directory::{Directory, GROUP_SCHEMA, USER_SCHEMA, check_failure, text};
+use crate::scim::directory::{Directory, GROUP_SCHEMA, USER_SCHEMA, check_failure, text};
 use reqwest::Method;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! SCIM tokens: who makes them, and what they give.
 
-use crate::directory::{Directory, check_failure, create_token, text};
+use crate::scim::directory::{Directory, check_failure, create_token, text};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use unslide_model::Scope;

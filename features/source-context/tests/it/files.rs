@@ -1,6 +1,6 @@
 //! Source files of source maps.
 
-use crate::source_world::{APP, ID, SourceWorld};
+use crate::source_context::source_world::{APP, ID, SourceWorld};
 use serde_json::json;
 use unslide_artifacts::Put;
 use unslide_artifacts::keys::for_object;

@@ -1,6 +1,6 @@
 //! The switch, and who sees which source lines.
 
-use crate::source_world::{APP, BUNDLES, SourceWorld, bundle};
+use crate::source_context::source_world::{APP, BUNDLES, SourceWorld, bundle};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_store::tenants::QuotaLimits;
@@ -31,7 +31,7 @@ async fn lines_are_shown_while_the_tenant_keeps_source_files() {
     }
     let lines = ["one", "two", "  let total = <b>", "four"];
     let expected = json!([{"thread": 0, "javascript": false, "frame": 0, "function": "Cart.total()",
-        "path": crate::source_world::PATH, "line": 3, "context": {"first_line": 1, "lines": lines}}]);
+        "path": crate::source_context::source_world::PATH, "line": 3, "context": {"first_line": 1, "lines": lines}}]);
     assert_eq!(frames(&world, &report, &key).await, expected);
     let markdown = world.get(&format!("{report}?format=markdown"), &key).await.text;
     assert!(markdown.contains("    >     3 |   let total = <b>"), "{markdown}");
@@ -108,7 +108,7 @@ async fn bundles_count_against_the_limit_and_go_with_symbols_and_by_age() {
     assert_eq!(unslide_store::expire_features(&mut tx, today.next_day().unwrap(), 10).await.unwrap(), 1);
     tx.rollback().await.unwrap();
 
-    let id = crate::source_world::ID;
+    let id = crate::source_context::source_world::ID;
     world
         .execute(&format!(
             "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, size, status, created_at, updated_at)

@@ -1,7 +1,7 @@
 //! ClickHouse reads the events with the statements of the page, and counts what the api counts.
 
-use crate::publishing::{start_api, store_for_tenant, wait_for_events};
-use crate::reports::{report_of_run, revise_report};
+use crate::stored_events::publishing::{start_api, store_for_tenant, wait_for_events};
+use crate::stored_events::reports::{report_of_run, revise_report};
 use std::path::Path;
 use unslide_harness::database::arrival;
 use unslide_store::reports::{Arrival, count_once};

@@ -1,6 +1,6 @@
 //! What readers of the topic get, from a running api and a real Kafka.
 
-use crate::reports::{report_of_run, revise_report};
+use crate::stored_events::reports::{report_of_run, revise_report};
 use std::collections::BTreeMap;
 use unslide_harness::database::arrival;
 use unslide_proto::Message;

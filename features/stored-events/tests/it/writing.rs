@@ -1,7 +1,7 @@
 //! An event is written with each stored revision, each move and each deletion of a report, and by no other transaction.
 
-use crate::reports::{NAMES, RUN, named_report, report_of_run, revise_report};
-use crate::waiting::{describe_events, read_waiting, writing_database};
+use crate::stored_events::reports::{NAMES, RUN, named_report, report_of_run, revise_report};
+use crate::stored_events::waiting::{describe_events, read_waiting, writing_database};
 use time::Duration;
 use unslide_harness::database::{TestDatabase, acme, arrival, erase_tenant, grouping, umbrella};
 use unslide_person_erasure::search::PersonSearch;

@@ -1,6 +1,6 @@
 //! `unslide dsym-for-uuid` with an api.
 
-use crate::world::SymbolWorld;
+use crate::symbol_server::world::SymbolWorld;
 use std::path::{Path, PathBuf};
 use unslide_cli::Exit;
 use unslide_commands::symbol_server::FEATURE;

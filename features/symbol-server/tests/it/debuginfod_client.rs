@@ -1,6 +1,6 @@
 //! LLVM's own client of debuginfod.
 
-use crate::world::SymbolWorld;
+use crate::symbol_server::world::SymbolWorld;
 use std::process::Command;
 use unslide_model::Scope;
 use unslide_testkit::fixtures;

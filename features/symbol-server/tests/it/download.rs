@@ -1,6 +1,6 @@
 //! Files of symbols, read back by their debug ids.
 
-use crate::world::{APP, SymbolWorld};
+use crate::symbol_server::world::{APP, SymbolWorld};
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::json;

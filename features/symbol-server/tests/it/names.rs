@@ -1,6 +1,6 @@
 //! Names for profilers, with a key in the path.
 
-use crate::world::{APP, SymbolWorld};
+use crate::symbol_server::world::{APP, SymbolWorld};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Scope;

@@ -16,7 +16,7 @@ pub const APP: &str = "com.example.shop";
 
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
-    let test = "world::a_child_does_what_its_folder_says";
+    let test = "symbol_server::world::a_child_does_what_its_folder_says";
     ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What the builder asks for, and what becomes of it.
 
-use crate::shop::{SOURCES, Shop, read_dsym, unified_path};
-use crate::symbol_server::{Played, SymbolServer};
+use crate::symbol_sources::shop::{SOURCES, Shop, read_dsym, unified_path};
+use crate::symbol_sources::symbol_server::{Played, SymbolServer};
 use serde_json::json;
 
 /// Proves: late-symbols

@@ -1,7 +1,7 @@
 //! What a source cannot do: bring other files, large ones, or hold up the builder.
 
-use crate::shop::{Shop, read_dsym, unified_path};
-use crate::symbol_server::{Played, SymbolServer};
+use crate::symbol_sources::shop::{Shop, read_dsym, unified_path};
+use crate::symbol_sources::symbol_server::{Played, SymbolServer};
 use serde_json::json;
 use unslide_store::tenants::QuotaLimits;
 

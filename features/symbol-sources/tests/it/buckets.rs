@@ -1,6 +1,6 @@
 //! Buckets with the interface of S3, and their signed requests.
 
-use crate::shop::{SOURCES, Shop, read_dsym};
+use crate::symbol_sources::shop::{SOURCES, Shop, read_dsym};
 use serde_json::{Value, json};
 use unslide_embedded::S3Endpoint;
 use unslide_symbol_sources::SourceLayout;

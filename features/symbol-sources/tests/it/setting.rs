@@ -1,7 +1,7 @@
 //! Who sets sources, and that their credentials stay in.
 
-use crate::shop::{SOURCES, Shop, read_dsym, unified_path};
-use crate::symbol_server::{Played, SymbolServer};
+use crate::symbol_sources::shop::{SOURCES, Shop, read_dsym, unified_path};
+use crate::symbol_sources::symbol_server::{Played, SymbolServer};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 

@@ -37,7 +37,7 @@ impl Deref for Shop {
 
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
-    let test = "shop::a_child_does_what_its_folder_says";
+    let test = "symbol_sources::shop::a_child_does_what_its_folder_says";
     ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 

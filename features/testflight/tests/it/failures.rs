@@ -1,7 +1,7 @@
 //! Limits and errors of Apple's API.
 
-use crate::apple::{APP, AppleServer, Fault, Log, crash_text};
-use crate::inbox::{poll, read_inbox, set_and_poll, start_world};
+use crate::testflight::apple::{APP, AppleServer, Fault, Log, crash_text};
+use crate::testflight::inbox::{poll, read_inbox, set_and_poll, start_world};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};

@@ -1,6 +1,6 @@
 //! An api with an inbox that asks a server of the test.
 
-use crate::apple::{APP, AppleServer, ISSUER, KEY_ID};
+use crate::testflight::apple::{APP, AppleServer, ISSUER, KEY_ID};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Secret;

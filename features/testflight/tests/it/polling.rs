@@ -1,7 +1,7 @@
 //! Submissions become reports, each once.
 
-use crate::apple::{APP, AppleServer, Log, Submission, crash_text};
-use crate::inbox::{new_key, poll, put_key, retry_logs, set_and_poll, start_world};
+use crate::testflight::apple::{APP, AppleServer, Log, Submission, crash_text};
+use crate::testflight::inbox::{new_key, poll, put_key, retry_logs, set_and_poll, start_world};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -123,7 +123,7 @@ async fn a_list_that_was_not_read_to_its_end_is_read_as_a_whole() {
         apple.add(&format!("sub-{n}"), None, text(n));
     }
     apple.with(|apple| {
-        apple.faults.push(crate::apple::Fault {
+        apple.faults.push(crate::testflight::apple::Fault {
             part: "cursor=0-2",
             status: 400,
             retry_after: None,

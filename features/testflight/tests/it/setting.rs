@@ -1,7 +1,7 @@
 //! The key of a tenant: checked with Apple, sealed, and never shown.
 
-use crate::apple::{APP, AppleServer, KEY_ID};
-use crate::inbox::{new_key, put_key, read_inbox, set_and_poll, start_sealing, start_world};
+use crate::testflight::apple::{APP, AppleServer, KEY_ID};
+use crate::testflight::inbox::{new_key, put_key, read_inbox, set_and_poll, start_sealing, start_world};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_world::{Browser, encode_form, redirect_location};
@@ -83,7 +83,7 @@ async fn a_private_key_is_stored_sealed_and_never_shown() {
     // The same key keeps its private key, on the page as in the API; another one needs its own.
     let form = |key_id: &str| {
         encode_form(&[
-            ("issuer_id", crate::apple::ISSUER),
+            ("issuer_id", crate::testflight::apple::ISSUER),
             ("key_id", key_id),
             ("apps", "com.acme.shop com.acme.bank"),
             ("action", "set"),

@@ -1,7 +1,7 @@
 //! Commits that fix groups: `Fixes SHOP-1A2B` on the default branch.
 
-use crate::played::Product;
-use crate::shop::Shop;
+use crate::tickets::played::Product;
+use crate::tickets::shop::Shop;
 use serde_json::{Value, json};
 use unslide_model::{Clock, SystemClock};
 

@@ -1,7 +1,7 @@
 //! Limits and errors of trackers.
 
-use crate::played::{FaultKind, Product};
-use crate::shop::{Shop, new_tracker, put};
+use crate::tickets::played::{FaultKind, Product};
+use crate::tickets::shop::{Shop, new_tracker, put};
 use serde_json::json;
 use unslide_world::wait_until;
 

@@ -1,7 +1,7 @@
 //! Hooks, and what follows from them: a closed ticket resolves its group, and a group that comes back opens its ticket.
 
-use crate::played::Product;
-use crate::shop::Shop;
+use crate::tickets::played::Product;
+use crate::tickets::shop::Shop;
 use reqwest::Method;
 use serde_json::json;
 use unslide_harness::database::{arrival, grouping};
@@ -49,9 +49,9 @@ async fn a_group_that_comes_back_opens_its_ticket_with_one_comment() {
     shop.close_ticket("d1", Some("completed"), None).await;
     shop.wait_for_status(&group, "resolved").await;
     // The tracker's limit is reached, and then it takes the comment and its answer is lost.
-    let limit = crate::played::FaultKind::Status(429, &[("retry-after", "1")], json!({}));
+    let limit = crate::tickets::played::FaultKind::Status(429, &[("retry-after", "1")], json!({}));
     shop.tracker.add_fault("/comments", limit);
-    shop.tracker.add_fault("/comments", crate::played::FaultKind::LostAnswer);
+    shop.tracker.add_fault("/comments", crate::tickets::played::FaultKind::LostAnswer);
     assert_eq!(shop.crash(4, "2.0").await, group);
     assert_eq!(shop.read_group(&group).await["status"], "regressed");
     assert!(wait_until(async || shop.tracker.count_requests("/comments") == 1).await);
@@ -194,9 +194,9 @@ async fn a_ticket_of_a_merged_group_is_that_of_the_group_that_counts_its_reports
     let path = format!("/v1/groups/{target}/ticket");
     let again = shop.world.post_json(&path, &shop.key, &json!({})).await.expect_problem(409, "conflict");
     assert!(again.contains(ticket["url"].as_str().unwrap()), "{again}");
-    let mut rule = crate::shop::new_tracker(&shop.tracker);
+    let mut rule = crate::tickets::shop::new_tracker(&shop.tracker);
     rule["rule_reports"] = 1.into();
-    crate::shop::put(&shop.world, &shop.key, "/v1/trackers", &rule).await.expect_status(200);
+    crate::tickets::shop::put(&shop.world, &shop.key, "/v1/trackers", &rule).await.expect_status(200);
     shop.world
         .execute("UPDATE trackers SET rule_since = now() - interval '1 hour', next_look_at = now()")
         .await;

@@ -1,7 +1,7 @@
 //! Each tracker from the first request to a regression, by the same steps.
 
-use crate::played::Product;
-use crate::shop::Shop;
+use crate::tickets::played::Product;
+use crate::tickets::shop::Shop;
 use unslide_world::wait_until;
 
 async fn follow_product(product: Product) -> Shop {

@@ -1,7 +1,7 @@
 //! People, reports and hooks that change a group while its tracker is asked.
 
-use crate::played::{FaultKind, PlayedTicket, Product};
-use crate::shop::Shop;
+use crate::tickets::played::{FaultKind, PlayedTicket, Product};
+use crate::tickets::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
 use unslide_world::wait_until;

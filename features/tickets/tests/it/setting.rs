@@ -1,7 +1,7 @@
 //! The trackers of a tenant: checked, sealed, tested, and never shown with their secrets.
 
-use crate::played::{Product, TOKEN, TrackerServer};
-use crate::shop::{HOOK_SECRET, Shop, new_tracker, put, settings, start_with};
+use crate::tickets::played::{Product, TOKEN, TrackerServer};
+use crate::tickets::shop::{HOOK_SECRET, Shop, new_tracker, put, settings, start_with};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_world::{Browser, encode_form, redirect_location};
@@ -196,7 +196,7 @@ async fn a_tenant_probes_two_trackers_at_once() {
 async fn an_answer_that_is_too_long_is_not_read() {
     let shop = Shop::open(Product::Github).await;
     let long = json!({"full_name": "example/shop", "text": "x".repeat(513 << 10)});
-    shop.tracker.add_fault("GET", crate::played::FaultKind::Status(200, &[], long));
+    shop.tracker.add_fault("GET", crate::tickets::played::FaultKind::Status(200, &[], long));
     let test = shop.world.post("/v1/trackers/main/test", &shop.key, "").await.expect_status(200);
     assert_eq!(test["ok"], false);
     shop.world.stop().await;

@@ -1,6 +1,6 @@
 //! An api with a tenant that has crashes and a tracker, and the hooks of the tracker.
 
-use crate::played::{Product, TOKEN, TrackerServer};
+use crate::tickets::played::{Product, TOKEN, TrackerServer};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;

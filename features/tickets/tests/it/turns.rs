@@ -1,7 +1,7 @@
 //! Turns: a tracker that is dead or slow, and a tenant with much work, cost the others nothing.
 
-use crate::played::{PlayedTicket, Product, TrackerServer};
-use crate::shop::Shop;
+use crate::tickets::played::{PlayedTicket, Product, TrackerServer};
+use crate::tickets::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
 use unslide_tickets::store;

@@ -1,6 +1,6 @@
 //! The requests of bugsnag-cli and of bugsnag-dsym-upload.
 
-use crate::world::{Part, SCOPES, UploadWorld, fixture, form_request};
+use crate::uploaders::world::{Part, SCOPES, UploadWorld, fixture, form_request};
 use reqwest::header::LOCATION;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,7 +1,7 @@
 //! The requests of datadog-ci.
 
-use crate::source_maps::{APP_ID, OWN_ID, SOURCE_MAP};
-use crate::world::{APP, Part, SCOPES, UploadWorld, fixture, form_request};
+use crate::uploaders::source_maps::{APP_ID, OWN_ID, SOURCE_MAP};
+use crate::uploaders::world::{APP, Part, SCOPES, UploadWorld, fixture, form_request};
 use serde_json::json;
 use std::io::{Cursor, Write};
 use unslide_world::Answer;

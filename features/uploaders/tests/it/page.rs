@@ -1,6 +1,6 @@
 //! The page of uploaders.
 
-use crate::world::APP;
+use crate::uploaders::world::APP;
 use unslide_model::Scope;
 use unslide_uploaders::Config;
 use unslide_world::{Browser, World, encode_form};

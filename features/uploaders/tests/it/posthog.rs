@@ -1,6 +1,6 @@
 //! The requests of posthog-cli.
 
-use crate::world::{SCOPES, UploadWorld, fixture};
+use crate::uploaders::world::{SCOPES, UploadWorld, fixture};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::{Cursor, Write};

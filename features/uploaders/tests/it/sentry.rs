@@ -1,6 +1,6 @@
 //! The requests of sentry-cli.
 
-use crate::world::{APP, Part, SCOPES, UploadWorld, declaration, fixture, sha1};
+use crate::uploaders::world::{APP, Part, SCOPES, UploadWorld, declaration, fixture, sha1};
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::TenantId;

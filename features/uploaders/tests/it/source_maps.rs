@@ -1,6 +1,6 @@
 //! The requests of `sentry-cli sourcemaps upload`.
 
-use crate::world::{APP, Part, SCOPES, UploadWorld, sha1};
+use crate::uploaders::world::{APP, Part, SCOPES, UploadWorld, sha1};
 use serde_json::{Value, json};
 use std::io::{Cursor, Write};
 use std::time::Duration;

@@ -25,7 +25,7 @@ const BOUNDARY: &str = "------------------------CP7Q";
 
 /// The child process of the builder: [`a_child_does_what_its_folder_says`], alone.
 fn child() -> ChildProgram {
-    let test = "world::a_child_does_what_its_folder_says";
+    let test = "uploaders::world::a_child_does_what_its_folder_says";
     ChildProgram::from_current_exe(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! What the devices with a bug have in common: the operation, and the section of the group's page.
 
-use crate::counted_world::{CountedWorld, Machine};
+use crate::verdicts::counted_world::{CountedWorld, Machine};
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_world::Browser;

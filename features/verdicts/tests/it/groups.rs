@@ -1,6 +1,6 @@
 //! Whether a group is fixed: the operation, and the section of the group's page.
 
-use crate::counted_world::CountedWorld;
+use crate::verdicts::counted_world::CountedWorld;
 use serde_json::{Value, json};
 use unslide_model::Scope;
 use unslide_store::GroupId;

@@ -1,6 +1,6 @@
 //! Whether a resolved group comes back: by its verdict, or with any report.
 
-use crate::counted_world::CountedWorld;
+use crate::verdicts::counted_world::CountedWorld;
 use reqwest::Method;
 use serde_json::{Value, json};
 use unslide_model::Scope;

@@ -1,6 +1,6 @@
 //! Whether a version may go on: the operation, the section of the version's page, and the command with its exit codes.
 
-use crate::counted_world::{APP, CountedWorld};
+use crate::verdicts::counted_world::{APP, CountedWorld};
 use serde_json::{Value, json};
 use unslide_cli::Exit;
 use unslide_commands::verdicts::FEATURE;

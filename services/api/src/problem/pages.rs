@@ -70,7 +70,7 @@ mod tests {
             "# Problems\n\nThe API answers a failed request with problem details (RFC 9457). `type` is one of the paths \
              below and never changes; `detail` says what is wrong with this request, with its values. A running API \
              shows the same texts at `/problems`.\n\nA test writes this page from the code: \
-             `UPDATE_DOCS=1 cargo test -p unslide-api the_page_of_problems`.\n",
+             `UPDATE_DOCS=1 make check CRATE=api TEST=the_page_of_problems`.\n",
         );
         for kind in Kind::ALL {
             let (status, uri, title) = (kind.status().as_u16(), kind.uri(), kind.title());

@@ -1,6 +1,7 @@
 //! Each dependency is used: the sources of the package name its crate, and a manifest names each dependency of the workspace.
 
 use super::layering::{manifests, top};
+use super::test_programs::{FEATURE_TESTS, tested_features};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -10,12 +11,16 @@ use std::path::Path;
 
 /// The package that names all dependencies so that cargo chooses the same features for one package as for all.
 const UNION: &str = "tests/feature-union";
-/// Packages with modules in another folder.
-const FOLDERS_OF_MODULES: [(&str, &str); 1] = [("tests", "fuzz")];
+
+/// Returns true for the tests of a feature, which are modules of another package.
+fn has_feature_tests(folder: &Path) -> bool {
+    let inside: Vec<_> = folder.strip_prefix(top().join("features")).map_or(Vec::new(), |path| path.iter().collect());
+    inside.len() == 2 && inside[1] == "tests"
+}
 
 /// Appends the code of each source below a folder without comments. Leaves out the folders of other packages.
 fn append_code(folder: &Path, is_package: bool, code: &mut String) {
-    if !is_package && folder.join("Cargo.toml").exists() {
+    if !is_package && (folder.join("Cargo.toml").exists() || has_feature_tests(folder)) {
         return;
     }
     for entry in fs::read_dir(folder).unwrap() {
@@ -29,6 +34,22 @@ fn append_code(folder: &Path, is_package: bool, code: &mut String) {
             }
         }
     }
+}
+
+/// Returns the code of a package, which may lie in other folders as well.
+fn read_code(folder: &str) -> String {
+    let mut folders = vec![top().join(folder)];
+    match folder {
+        // The checks of the fuzzer.
+        "tests" => folders.push(top().join("fuzz")),
+        FEATURE_TESTS => folders.extend(tested_features().iter().map(|name| top().join("features").join(name).join("tests"))),
+        _ => {}
+    }
+    let mut code = String::new();
+    for folder in folders {
+        append_code(&folder, true, &mut code);
+    }
+    code
 }
 
 /// Returns true if code has a path into a crate, a macro named like it, or imports it.
@@ -51,12 +72,7 @@ fn find_unused(code: &str, dependencies: impl Iterator<Item = String>) -> Vec<St
 fn the_sources_of_a_package_name_each_of_its_dependencies() {
     let mut unused = Vec::new();
     for (folder, manifest) in manifests().iter().filter(|(folder, _)| *folder != UNION) {
-        let mut code = String::new();
-        append_code(&top().join(folder), true, &mut code);
-        for (_, other) in FOLDERS_OF_MODULES.iter().filter(|(user, _)| user == folder) {
-            append_code(&top().join(other), true, &mut code);
-        }
-        let found = find_unused(&code, dependencies(manifest));
+        let found = find_unused(&read_code(folder), dependencies(manifest));
         unused.extend(found.iter().map(|name| format!("{folder}/Cargo.toml: {name}")));
     }
     assert!(unused.is_empty(), "no source of these packages names the dependency: {unused:#?}");

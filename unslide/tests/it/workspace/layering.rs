@@ -47,7 +47,7 @@ fn layer(folder: &str) -> Option<u8> {
         "unslide-client" => 6,
         "unslide" => 7,
         // Other packages use them for their tests only.
-        "tests" | "tests/harness" | "tests/world" => 8,
+        "tests" | "tests/feature-tests" | "tests/harness" | "tests/world" => 8,
         // Nothing of it is compiled.
         "tests/feature-union" => 9,
         _ => return None,
@@ -111,8 +111,8 @@ pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The packages of the workspace as cargo reads their manifests, by their folders.
-pub fn manifests() -> BTreeMap<String, Value> {
+/// Returns the packages of the workspace as cargo describes them.
+pub fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -120,13 +120,19 @@ pub fn manifests() -> BTreeMap<String, Value> {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let folder = |package: &Value| {
-        let manifest = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().to_path_buf();
-        manifest.strip_prefix(top()).unwrap().to_str().unwrap().to_owned()
-    };
-    let packages = metadata["packages"].as_array().unwrap();
-    packages.iter().map(|package| (folder(package), package.clone())).collect()
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Returns the folder of a package of [`metadata`], relative to the top.
+pub fn folder_of(package: &Value) -> String {
+    let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
+    folder.strip_prefix(top()).unwrap().to_str().unwrap().to_owned()
+}
+
+/// Returns the packages of the workspace by their folders.
+pub fn manifests() -> BTreeMap<String, Value> {
+    let packages = metadata()["packages"].as_array().unwrap().clone();
+    packages.into_iter().map(|package| (folder_of(&package), package)).collect()
 }
 
 /// Folder → (package name, dependencies that are not for tests only).

@@ -15,3 +15,4 @@ mod names;
 mod origins;
 mod pauses;
 mod promises;
+mod test_programs;
