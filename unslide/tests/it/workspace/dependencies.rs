@@ -14,7 +14,8 @@ const UNION: &str = "tests/feature-union";
 
 /// Returns true for the tests of a feature, which are modules of another package.
 fn has_feature_tests(folder: &Path) -> bool {
-    let inside: Vec<_> = folder.strip_prefix(top().join("features")).map_or(Vec::new(), |path| path.iter().collect());
+    let inside: Vec<_> =
+        folder.strip_prefix(top().join("features")).map_or(Vec::new(), |path| path.iter().collect());
     inside.len() == 2 && inside[1] == "tests"
 }
 
@@ -42,7 +43,8 @@ fn read_code(folder: &str) -> String {
     match folder {
         // The checks of the fuzzer.
         "tests" => folders.push(top().join("fuzz")),
-        FEATURE_TESTS => folders.extend(tested_features().iter().map(|name| top().join("features").join(name).join("tests"))),
+        FEATURE_TESTS => folders
+            .extend(tested_features().iter().map(|name| top().join("features").join(name).join("tests"))),
         _ => {}
     }
     let mut code = String::new();
