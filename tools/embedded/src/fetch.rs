@@ -3,7 +3,7 @@
 use crate::cache::cache_folder;
 use crate::child::LOCALE;
 use crate::error::{AtPath, Error, tail};
-use crate::place::public_folder;
+use crate::place::{open_folders, public_folder};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -141,6 +141,7 @@ fn unpack(part: &Path) -> Result<(), Error> {
             tail,
         });
     }
+    open_folders(&target)?;
     fs::remove_dir_all(&folder).at("remove", &folder)
 }
 

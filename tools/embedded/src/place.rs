@@ -56,6 +56,19 @@ pub(crate) fn public_folder(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Lets every user enter and read a folder and the folders below it. An archive does not list all of its folders: `tar` makes
+/// the others with the rights that the umask leaves.
+pub(crate) fn open_folders(path: &Path) -> Result<(), Error> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).at("open", path)?;
+    for entry in fs::read_dir(path).at("read", path)? {
+        let entry = entry.at("read", path)?;
+        if entry.file_type().at("look at", path)?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file that only this user may read.
 ///
 /// # Errors
@@ -206,6 +219,8 @@ mod tests {
         assert!(reachable(&inner));
         fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(0o700)).unwrap();
         assert!(!reachable(&inner));
+        open_folders(folder.path()).unwrap();
+        assert!(reachable(&inner));
     }
 
     #[test]
