@@ -2,6 +2,7 @@
 
 use crate::error::{AtPath, Error, tail};
 use crate::fetch::missing;
+use crate::locale::LOCALE;
 use crate::place;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -157,10 +158,6 @@ impl Child {
         }
     }
 }
-
-/// The variable and the locale of every server. Programs change letters by the rules of the user's language: "I" becomes "ı"
-/// in Turkish.
-pub(crate) const LOCALE: (&str, &str) = ("LC_ALL", "C.UTF-8");
 
 /// Returns `setpriv`, which becomes the program. It runs as another user if `unprivileged` is true and we are
 /// root.

@@ -1,8 +1,8 @@
 //! Fetching the servers with Maven, once.
 
 use crate::cache::cache_folder;
-use crate::child::LOCALE;
 use crate::error::{AtPath, Error, tail};
+use crate::locale::LOCALE;
 use crate::place::{open_folders, public_folder};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

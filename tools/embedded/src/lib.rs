@@ -13,6 +13,7 @@ mod cluster;
 mod error;
 mod fetch;
 mod kafka;
+mod locale;
 mod place;
 mod ports;
 mod postgres;
