@@ -1,8 +1,30 @@
 //! Which faults strike when: everything that a seed decides, before anything runs.
 
 use crate::dice::Dice;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
+
+/// The seed of the short run in `make test`: its plan kills each service, crashes Kafka, stops PostgreSQL for a while, and
+/// damages objects. [`SHORT_KINDS`] has all kinds of its faults.
+pub const SHORT_SEED: u64 = 1107;
+/// The length of the short run.
+pub const SHORT_LENGTH: Duration = Duration::from_secs(24);
+/// The kinds of faults of the short run. It has no other, so that a change of the plan is seen.
+pub const SHORT_KINDS: [&str; 12] = [
+    "api: Kill",
+    "api: Remove",
+    "builder: Kill",
+    "builder: Remove",
+    "indexer: Freeze",
+    "indexer: Kill",
+    "kafka: Crash",
+    "objects: Truncate",
+    "objects: Unreachable",
+    "postgres: Freeze",
+    "symbolizer: FullDisk",
+    "symbolizer: Kill",
+];
 
 /// Targets of faults: processes and servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +55,22 @@ impl Target {
             Target::Builder => Some("builder".to_owned()),
             Target::Api => Some("api".to_owned()),
             Target::Kafka | Target::Postgres | Target::Objects => None,
+        }
+    }
+}
+
+impl Target {
+    /// Returns the name that all targets of one kind have.
+    #[must_use]
+    pub fn kind_name(self) -> &'static str {
+        match self {
+            Target::Symbolizer(_) => "symbolizer",
+            Target::Indexer(_) => "indexer",
+            Target::Builder => "builder",
+            Target::Api => "api",
+            Target::Kafka => "kafka",
+            Target::Postgres => "postgres",
+            Target::Objects => "objects",
         }
     }
 }
@@ -211,6 +249,12 @@ pub fn plan_strikes(dice: &mut Dice, scale: &Scale) -> Vec<Strike> {
     strikes
 }
 
+/// Returns the kinds of faults of a plan, each once, such as `kafka: Crash`.
+#[must_use]
+pub fn list_kinds(strikes: &[Strike]) -> BTreeSet<String> {
+    strikes.iter().map(|strike| format!("{}: {:?}", strike.target.kind_name(), strike.fault)).collect()
+}
+
 fn choose_fault(dice: &mut Dice, choices: &[Choice]) -> (Fault, (Duration, Duration)) {
     let total = choices.iter().map(|(_, weight, _)| weight).sum();
     let mut left = dice.number_below(total);
@@ -243,6 +287,14 @@ mod tests {
             }
             assert_eq!(free.len(), 10, "every target is struck");
         }
+    }
+
+    #[test]
+    fn the_short_run_has_the_kinds_of_faults_that_it_names() {
+        let scale = Scale { length: SHORT_LENGTH, ..SCALE };
+        // As the run does.
+        let strikes = plan_strikes(&mut Dice::new(SHORT_SEED).fork_stream(), &scale);
+        assert_eq!(list_kinds(&strikes), SHORT_KINDS.map(str::to_owned).into());
     }
 
     #[test]

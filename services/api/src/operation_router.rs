@@ -60,8 +60,9 @@ impl PathOperations {
         T: 'static,
     {
         self.path = Documentation::path();
-        for method in Documentation::methods() {
-            self.methods = self.methods.on(filter_method(&method), handler.clone());
+        let methods = Documentation::methods();
+        if let Some(filter) = methods.iter().map(filter_method).reduce(MethodFilter::or) {
+            self.methods = self.methods.on(filter, handler);
         }
         self.parts.push(Arc::new(describe_operation::<Documentation>));
         self
@@ -133,7 +134,6 @@ impl OperationRouter {
     }
 
     /// Returns the routes without the document.
-    #[must_use]
     pub fn into_router(self) -> Router<Api> {
         self.router
     }

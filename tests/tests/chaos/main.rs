@@ -28,13 +28,24 @@ use std::time::Duration;
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
 use unslide_tests::dice::Dice;
-use unslide_tests::plan::{Scale, plan_strikes};
+use unslide_tests::plan::{SHORT_LENGTH, SHORT_SEED, Scale, list_kinds, plan_strikes};
 use unslide_tests::proxy::Weather;
 
-/// The seed of `make test`: its plan kills each service, crashes Kafka and PostgreSQL, and damages objects.
-const SEED: u64 = 1107;
 const SYMBOLIZERS: usize = 3;
 const INDEXERS: usize = 2;
+/// Records a second of a long run: two cores have time for everything else as well.
+const LONG_RATE: u64 = 70;
+/// Records a second of the short run in `make test`. Each kind of record is still among them.
+const SHORT_RATE: u64 = 30;
+/// Faults that every run has besides those of its plan.
+const FAULTS_OF_EVERY_RUN: [&str; 6] = [
+    "a report that kills its workers",
+    "builders killed inside one wake",
+    "receivers of alerts away",
+    "a tenant suspended while it sends",
+    "a tenant above its limit",
+    "records that are no reports, too large, sent twice, or of no tenant",
+];
 
 /// What to do.
 struct Settings {
@@ -53,11 +64,12 @@ impl Settings {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
             Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
         };
-        let seconds = number("UNSLIDE_CHAOS_SECONDS").unwrap_or(30);
-        // So many that two cores have time for everything else as well.
-        let reports = number("UNSLIDE_CHAOS_REPORTS").unwrap_or(seconds * 70);
+        let length = number("UNSLIDE_CHAOS_SECONDS");
+        let seconds = length.unwrap_or(SHORT_LENGTH.as_secs());
+        let rate = if length.is_some() { LONG_RATE } else { SHORT_RATE };
+        let reports = number("UNSLIDE_CHAOS_REPORTS").unwrap_or(seconds * rate);
         Settings {
-            seed: number("UNSLIDE_CHAOS_SEED").unwrap_or(SEED),
+            seed: number("UNSLIDE_CHAOS_SEED").unwrap_or(SHORT_SEED),
             length: Duration::from_secs(seconds),
             reports: usize::try_from(reports).expect("a count"),
             rest: Duration::from_secs(number("UNSLIDE_CHAOS_REST").unwrap_or(900)),
@@ -138,7 +150,10 @@ async fn run(settings: &Settings, folder: &Path) -> Result<(), String> {
     let scale = Scale { symbolizers: SYMBOLIZERS, indexers: INDEXERS, length: settings.length };
     let strikes = plan_strikes(&mut dice.fork_stream(), &scale);
     let apps = Apps { first: App::from_fixture("app"), next: App::from_fixture("app-next") };
+    let kinds = list_kinds(&strikes);
     println!("{} faults are planned; starting servers and services in {}", strikes.len(), folder.display());
+    println!("{} kinds of planned faults: {}", kinds.len(), Vec::from_iter(kinds).join(", "));
+    println!("in every run: {}", FAULTS_OF_EVERY_RUN.join(", "));
     let world = Arc::new(World::start(folder, &mut dice.fork_stream(), settings.has_history).await);
     act(settings, &world, &mut dice, &apps, strikes).await
 }
@@ -169,8 +184,8 @@ async fn act(
         let output = installation.command_succeeds(&made);
         let key = output.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a key");
         operator = Client::new(&installation.url, key);
-        let limits = ["tenant", "limits", load::LIMITED, "--units-per-second", "5"];
-        installation.command_succeeds(&limits);
+        let limit = load::find_limit(settings.reports, settings.length).to_string();
+        installation.command_succeeds(&["tenant", "limits", load::LIMITED, "--units-per-second", &limit]);
         for name in &names {
             installation.wait_ready(name).await;
         }
@@ -198,7 +213,7 @@ async fn act(
     }
     world.receivers.heal();
     let has_killed = faults::wakes::kill_inside(world, &clients[load::LIMITED], apps).await?;
-    if !has_killed && settings.seed == SEED {
+    if !has_killed && settings.seed == SHORT_SEED {
         return Err("no report waits for the next build, so no builder died inside a wake".to_owned());
     }
     world.note(&format!("the faults are over; Kafka has {} records: {:?}", truth.records, truth.kinds));

@@ -231,6 +231,12 @@ impl Generator<'_> {
     }
 }
 
+/// Returns the units a second of [`LIMITED`]: five for each seven records that it is sent.
+pub fn find_limit(records: usize, length: Duration) -> usize {
+    let seconds = usize::try_from(length.as_secs()).unwrap_or(usize::MAX).max(1);
+    (records / seconds / 14).max(1)
+}
+
 /// Sends a number of records within a time, and returns what they were once Kafka has all of them.
 pub async fn run(
     world: &Arc<World>,

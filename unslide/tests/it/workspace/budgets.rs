@@ -103,7 +103,6 @@ fn read_build_seconds(top: &Path) -> usize {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a reader of the run sees what the workspace costs")]
 fn the_workspace_costs_at_most_its_budgets() {
     let top = top();
     let members = list_members(&top);
