@@ -57,7 +57,8 @@ def programs(postgres):
 
 
 def pack(archive: Path, folder: Path, *options: str):
-    subprocess.run(["tar", "--create", "--xz", "--file", archive, *options, "--directory", folder, "."], check=True)
+    # The S3 endpoint names files after modification times, which only this format has with their nanoseconds.
+    subprocess.run(["tar", "--create", "--xz", "--format=posix", "--file", archive, *options, "--directory", folder, "."], check=True)
 
 
 def unpack(archive: Path, folder: Path):

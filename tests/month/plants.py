@@ -152,11 +152,10 @@ def lost_object(month):
     """Object storage loses a file."""
     files = sorted((month.product.objects.folder / "s3/unslide").rglob("*"), key=lambda file: -file.stat().st_size)
     file = next(file for file in files if file.is_file())
-    content = file.read_bytes()
-    file.unlink()
+    lost = month.product.objects.folder / "lost"
+    file.rename(lost)
     yield
-    file.write_bytes(content)
-    file.chmod(0o666)
+    lost.rename(file)
 
 
 @contextmanager

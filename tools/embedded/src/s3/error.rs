@@ -5,7 +5,7 @@ use super::xml;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE};
 use hyper::{Response, StatusCode};
 
-/// Why a request is refused or failed. The names are the codes of S3.
+/// Why a request is refused or failed. The names of the variants are the codes of S3, which clients read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum S3Error {
     #[error("Access denied: {0}")]
@@ -65,43 +65,27 @@ pub(super) enum S3Error {
 }
 
 impl S3Error {
-    fn describe(&self) -> (StatusCode, &'static str) {
+    fn status(&self) -> StatusCode {
         match self {
-            S3Error::AccessDenied(_) => (StatusCode::FORBIDDEN, "AccessDenied"),
-            S3Error::AuthorizationHeaderMalformed => {
-                (StatusCode::BAD_REQUEST, "AuthorizationHeaderMalformed")
-            }
-            S3Error::BadDigest => (StatusCode::BAD_REQUEST, "BadDigest"),
-            S3Error::EntityTooLarge => (StatusCode::BAD_REQUEST, "EntityTooLarge"),
-            S3Error::EntityTooSmall => (StatusCode::BAD_REQUEST, "EntityTooSmall"),
-            S3Error::IncompleteBody => (StatusCode::BAD_REQUEST, "IncompleteBody"),
-            S3Error::InternalError(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-            S3Error::InvalidAccessKeyId => (StatusCode::FORBIDDEN, "InvalidAccessKeyId"),
-            S3Error::InvalidArgument(_) => (StatusCode::BAD_REQUEST, "InvalidArgument"),
-            S3Error::InvalidPart => (StatusCode::BAD_REQUEST, "InvalidPart"),
-            S3Error::InvalidPartOrder => (StatusCode::BAD_REQUEST, "InvalidPartOrder"),
-            S3Error::InvalidRange(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "InvalidRange"),
-            S3Error::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
-            S3Error::KeyTooLongError => (StatusCode::BAD_REQUEST, "KeyTooLongError"),
-            S3Error::MalformedXML => (StatusCode::BAD_REQUEST, "MalformedXML"),
-            S3Error::MetadataTooLarge => (StatusCode::BAD_REQUEST, "MetadataTooLarge"),
-            S3Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
-            S3Error::MissingContentLength => (StatusCode::LENGTH_REQUIRED, "MissingContentLength"),
-            S3Error::NoSuchBucket => (StatusCode::NOT_FOUND, "NoSuchBucket"),
-            S3Error::NoSuchKey => (StatusCode::NOT_FOUND, "NoSuchKey"),
-            S3Error::NoSuchUpload => (StatusCode::NOT_FOUND, "NoSuchUpload"),
-            S3Error::NotImplemented(_) => (StatusCode::NOT_IMPLEMENTED, "NotImplemented"),
-            S3Error::NotModified => (StatusCode::NOT_MODIFIED, "NotModified"),
-            S3Error::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, "PreconditionFailed"),
-            S3Error::RequestTimeTooSkewed => (StatusCode::FORBIDDEN, "RequestTimeTooSkewed"),
-            S3Error::SignatureDoesNotMatch => (StatusCode::FORBIDDEN, "SignatureDoesNotMatch"),
-            S3Error::XAmzContentSHA256Mismatch => (StatusCode::BAD_REQUEST, "XAmzContentSHA256Mismatch"),
+            S3Error::AccessDenied(_)
+            | S3Error::InvalidAccessKeyId
+            | S3Error::RequestTimeTooSkewed
+            | S3Error::SignatureDoesNotMatch => StatusCode::FORBIDDEN,
+            S3Error::NoSuchBucket | S3Error::NoSuchKey | S3Error::NoSuchUpload => StatusCode::NOT_FOUND,
+            S3Error::InternalError(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            S3Error::InvalidRange(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+            S3Error::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            S3Error::MissingContentLength => StatusCode::LENGTH_REQUIRED,
+            S3Error::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
+            S3Error::NotModified => StatusCode::NOT_MODIFIED,
+            S3Error::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            _ => StatusCode::BAD_REQUEST,
         }
     }
 
     /// Returns the answer with the error in its body. An answer to HEAD and one of 304 have no body.
     pub(super) fn into_answer(self, with_body: bool) -> Answer {
-        let (status, code) = self.describe();
+        let status = self.status();
         let mut answer = Response::new(Body::empty());
         *answer.status_mut() = status;
         if let S3Error::InvalidRange(size) = self
@@ -110,7 +94,8 @@ impl S3Error {
             answer.headers_mut().insert(CONTENT_RANGE, range);
         }
         if with_body && status != StatusCode::NOT_MODIFIED {
-            let message = xml::escape(&self.to_string());
+            let (debug, message) = (format!("{self:?}"), xml::escape(&self.to_string()));
+            let code = debug.split('(').next().unwrap_or_default();
             let text = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
             answer.headers_mut().insert(CONTENT_TYPE, xml::CONTENT_TYPE);
             *answer.body_mut() = Body::from_text(xml::document(&text));

@@ -5,9 +5,9 @@
 //! file has. So one rename replaces bytes and facts at once. A file without facts, which a person or a test placed there, is
 //! an object all the same.
 
-use super::conditions::Conditions;
 use super::error::S3Error;
 use super::names::{self, OWN_FILE};
+use super::request::Conditions;
 use crate::place::private_folder;
 use crate::random::random_text;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -136,10 +136,10 @@ impl Folder {
         self.root.join(".facts").join(modified.to_string())
     }
 
-    /// Returns the current time, but never the same twice.
+    /// Returns the current time, but never the same twice. File systems keep microseconds.
     fn next_modified(&self) -> i64 {
         let now = SystemClock.now_micros().saturating_mul(1_000);
-        let next = |latest: i64| now.max(latest + 1);
+        let next = |latest: i64| now.max(latest + 1_000);
         self.latest
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| Some(next(latest)))
             .map_or(now, next)

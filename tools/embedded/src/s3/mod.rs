@@ -6,7 +6,6 @@
 mod body;
 mod body_headers;
 mod chunked;
-mod conditions;
 mod error;
 mod folder;
 mod listing;
@@ -14,9 +13,9 @@ mod multipart;
 mod names;
 mod objects;
 mod receive;
+mod request;
 mod service;
 mod signature;
-mod target;
 #[cfg(test)]
 mod tests;
 mod xml;

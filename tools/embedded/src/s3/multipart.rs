@@ -5,14 +5,13 @@
 
 use super::body::{Answer, Body};
 use super::body_headers::BodyHeaders;
-use super::conditions::Conditions;
 use super::error::S3Error;
 use super::folder::{Facts, Folder, Object, is_absent};
 use super::objects::{Place, quote_etag, read_stored_headers};
 use super::receive::receive_body;
+use super::request::{Conditions, Query};
 use super::run_blocking;
 use super::signature::{QUERY, hex, read_hex};
-use super::target::Query;
 use super::xml::{self, NamedPart};
 use crate::random::random_text;
 use bytes::Bytes;

@@ -2,11 +2,11 @@
 
 use super::body::{Answer, Body};
 use super::body_headers::BodyHeaders;
-use super::conditions::Conditions;
 use super::error::S3Error;
 use super::folder::{Facts, Folder, Object};
 use super::names;
 use super::receive::receive_body;
+use super::request::Conditions;
 use super::run_blocking;
 use hyper::body::Incoming;
 use hyper::header::{

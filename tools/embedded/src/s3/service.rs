@@ -5,8 +5,8 @@ use super::body_headers::BodyHeaders;
 use super::error::S3Error;
 use super::folder::Folder;
 use super::objects::{self, Place};
+use super::request::{Query, Target};
 use super::signature::{AccessKeys, SignedBody};
-use super::target::{Query, Target};
 use super::{listing, multipart};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -25,18 +25,14 @@ const DOCUMENT_BYTES_LIMIT: usize = 4 << 20;
 const REFUSED_BYTES_LIMIT: u64 = 1 << 20;
 /// How long that may take.
 const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The headers of S3 that this endpoint knows, or that it may ignore. Each other one asks for something that it would not do.
-const KNOWN_HEADERS: [&str; 10] = [
+/// The headers of S3 that this endpoint knows. Each other one asks for something that it would not do.
+const KNOWN_HEADERS: [&str; 6] = [
     "x-amz-content-sha256",
     "x-amz-date",
     "x-amz-decoded-content-length",
-    "x-amz-expected-bucket-owner",
-    "x-amz-mp-object-size",
-    "x-amz-request-payer",
     "x-amz-sdk-checksum-algorithm",
     "x-amz-trailer",
     "x-amz-user-agent",
-    "x-amz-api-version",
 ];
 
 /// Everything that requests need.
