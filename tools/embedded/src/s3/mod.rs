@@ -43,8 +43,6 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// How long requests may take to finish when the endpoint stops.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The most bytes of the headers of a request.
-const HEADER_BYTES_LIMIT: usize = 128 << 10;
 
 /// A running S3 endpoint (path style, any region).
 pub struct S3Endpoint {
@@ -127,8 +125,7 @@ async fn connection(socket: TcpStream, service: Arc<Service>, mut told: watch::R
         let answer = tokio::spawn(service::answer(Arc::clone(&service), request));
         async move { answer.await.map_err(std::io::Error::other) }
     });
-    let mut builder = http1::Builder::new();
-    let serving = builder.max_buf_size(HEADER_BYTES_LIMIT).serve_connection(TokioIo::new(socket), service);
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         // A client that went away is no concern of the endpoint.
