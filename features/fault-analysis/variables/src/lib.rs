@@ -2,7 +2,9 @@
 //!
 //! [`build_table`] makes a table from a dSYM's DWARF once: functions, their variables, where these lie, and their types.
 //! [`VariableTable::read_values`] evaluates the variables of one address. Both are pure and bounded: what a report does
-//! not hold has no value, and each variable without a value has its reason. [`subject`] finds the expression with the bad value of a fault.
+//! not hold has no value, and each variable without a value has its reason.
+//!
+//! [`subject`] finds the expression with the bad value of a fault, by these values and by instructions.
 //!
 //! Source of the formats: DWARF 5 (sections 2.6 and 4.1, the register numbers of the ABIs for arm64 and x86_64).
 
