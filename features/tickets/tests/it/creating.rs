@@ -1,6 +1,6 @@
 //! A ticket is made once: by a button, by a rule, by two processes, and whatever becomes of the tracker's answer.
 
-use crate::tickets::played::{FaultKind, Product};
+use crate::tickets::played::{FaultKind, PlayedTicket, Product, TrackerServer};
 use crate::tickets::shop::{APP, GROUP_LINK, Shop, new_tracker, put, settings, start_with};
 use serde_json::json;
 use std::time::Duration;
@@ -120,9 +120,7 @@ async fn a_ticket_of_a_person_is_linked_and_no_other_is_made() {
             .await
             .expect_problem(400, "invalid-body");
     }
-    shop.tracker.with(|played| {
-        played.tickets.push(crate::tickets::played::PlayedTicket { number: 1, ..Default::default() })
-    });
+    shop.tracker.with(|played| played.tickets.push(PlayedTicket { number: 1, ..Default::default() }));
     let linked = put(&shop.world, &shop.key, &path, &json!({"ticket": "#1"})).await.expect_status(200);
     assert_eq!(linked["ticket"]["key"], "#1");
     let is_read = async || !shop.read_ticket(&group).await["read_at"].is_null();
@@ -213,7 +211,7 @@ async fn trackers_and_tickets_of_another_tenant_do_not_exist() {
 
 #[tokio::test]
 async fn a_service_without_a_key_to_seal_with_takes_no_tracker() {
-    let tracker = crate::tickets::played::TrackerServer::start(Product::Github).await;
+    let tracker = TrackerServer::start(Product::Github).await;
     let mut config = settings(&tracker);
     config.api.tickets.sealing_key = unslide_model::Secret::default();
     let world = start_with(config).await;

@@ -76,3 +76,20 @@ fn one_program_has_the_tests_of_all_features() {
         "{FEATURE_TESTS}/tests/it/main.rs has not:\n{expected}"
     );
 }
+
+/// A feature that only a dependency for tests asks for is missing in a build of single packages, which then compiles
+/// dependencies once more.
+#[test]
+fn the_union_has_each_feature_that_tests_ask_for() {
+    let (mut asked, mut known) = (BTreeSet::new(), BTreeSet::new());
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    for used in packages.iter().flat_map(|package| package["dependencies"].as_array().unwrap()) {
+        let features = if used["kind"] == "dev" { &mut asked } else { &mut known };
+        for feature in used["features"].as_array().unwrap() {
+            features.insert((used["name"].as_str().unwrap(), feature.as_str().unwrap()));
+        }
+    }
+    let missing: Vec<_> = asked.difference(&known).collect();
+    assert!(missing.is_empty(), "tests/feature-union lacks features of dependencies: {missing:?}");
+}
