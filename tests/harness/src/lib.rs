@@ -9,12 +9,13 @@ mod waiting;
 
 pub use database::{acme, umbrella};
 
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use time::{Duration, UtcOffset};
+use tokio::sync::Mutex;
 use unslide_artifacts::ObjectStore;
 use unslide_embedded::S3Endpoint;
 use unslide_model::{Clock, Secret, SystemClock, TenantId};
@@ -45,6 +46,8 @@ pub struct TestServers {
     /// The database as the service sees it.
     pub store: Store,
     database: String,
+    /// The connection of [`TestServers::number`] and [`TestServers::text`].
+    owner: Mutex<Option<PgConnection>>,
     s3: Option<S3Endpoint>,
     folder: TempDir,
 }
@@ -72,7 +75,8 @@ impl TestServers {
             path_style: true,
             ..unslide_artifacts::Settings::default()
         };
-        TestServers { postgres, kafka, objects, store, database, s3: Some(s3), folder }
+        let owner = Mutex::default();
+        TestServers { postgres, kafka, objects, store, database, owner, s3: Some(s3), folder }
     }
 
     /// A folder for what the service keeps.
@@ -114,10 +118,16 @@ impl TestServers {
         self.row(query).await.get(0)
     }
 
-    async fn row(&self, query: &str) -> sqlx::postgres::PgRow {
-        let mut connection = self.connect().await;
-        let row = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.expect(query);
-        connection.close().await.expect("closed");
+    /// One connection serves the whole test: each new one costs PostgreSQL a process. A test may have ended the last one.
+    async fn row(&self, query: &str) -> PgRow {
+        let mut owner = self.owner.lock().await;
+        let mut connection = match owner.take() {
+            Some(mut kept) if kept.ping().await.is_ok() => kept,
+            _ => self.connect().await,
+        };
+        let statement = sqlx::query(AssertSqlSafe(query.to_owned())).persistent(false);
+        let row = statement.fetch_one(&mut connection).await.expect(query);
+        *owner = Some(connection);
         row
     }
 
@@ -144,6 +154,10 @@ impl TestServers {
     /// Removes everything. Fails if a service has left a connection open, unless it was killed.
     pub async fn stop(self, killed: bool) {
         self.store.close().await;
+        if let Some(owner) = self.owner.into_inner() {
+            // A test may have ended it.
+            owner.close().await.ok();
+        }
         admin::delete_topics(&self.kafka).await.expect("no topics");
         if killed {
             let statement = format!("DROP DATABASE {} WITH (FORCE)", self.database);

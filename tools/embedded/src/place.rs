@@ -5,7 +5,6 @@ use crate::error::{AtPath, Error};
 use crate::random::random_text;
 use nix::unistd::geteuid;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -17,14 +16,6 @@ const STATE_OUTSIDE: &str = "/var/lib/unslide";
 const LOCATION: &str = "postgres-location";
 /// The file next to such a database that names its data folder.
 const OWNER: &str = "owner";
-/// Linux's file system in memory. To copy and to remove a database of a thousand files there takes a third of the CPU time.
-const MEMORY: &str = "/dev/shm";
-/// Bytes that the file system in memory must have free. The tests fill less than one gigabyte at a time.
-const MEMORY_FREE_BYTES: u64 = 6 << 30;
-/// Beginning of the names of folders in memory.
-const MEMORY_PREFIX: &str = "unslide-";
-/// The file of a data folder that its servers hold locked.
-pub(crate) const LOCK: &str = "servers.lock";
 
 /// Returns true if we are root, so that the server needs another user.
 pub(crate) fn is_root() -> bool {
@@ -132,56 +123,6 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
     Ok(database)
 }
 
-/// Returns the folder in memory for the database of a data folder, which its servers remove when they stop. Returns None if the
-/// machine has no file system in memory with enough space.
-pub(crate) fn memory_folder(data: &Path) -> Result<Option<PathBuf>, Error> {
-    let outside = memory_path(data);
-    let is_kept =
-        fs::symlink_metadata(&outside).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw());
-    if !is_kept {
-        forget_unused_memory();
-        let free = nix::sys::statvfs::statvfs(MEMORY)
-            .map(|memory| memory.blocks_available() * memory.fragment_size());
-        if free.is_ok_and(|free| free >= MEMORY_FREE_BYTES) && fs::create_dir(&outside).is_ok() {
-            private_file(&outside.join(OWNER), &format!("{}\n", data.display()))?;
-            fs::set_permissions(&outside, fs::Permissions::from_mode(0o711)).at("open", &outside)?;
-        } else {
-            return Ok(None);
-        }
-    }
-    Ok(Some(outside.join("postgres")))
-}
-
-/// Removes the database of a data folder from memory.
-pub(crate) fn remove_memory(data: &Path) -> Result<(), Error> {
-    let outside = memory_path(data);
-    if outside.exists() { fs::remove_dir_all(&outside).at("remove", &outside) } else { Ok(()) }
-}
-
-fn memory_path(data: &Path) -> PathBuf {
-    let mut name = std::hash::DefaultHasher::new();
-    data.hash(&mut name);
-    Path::new(MEMORY).join(format!("{MEMORY_PREFIX}{:016x}", name.finish()))
-}
-
-/// Removes databases in memory whose servers were killed: nobody holds the lock of their data folder.
-fn forget_unused_memory() {
-    for outside in fs::read_dir(MEMORY).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_ours = outside
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(MEMORY_PREFIX.as_bytes()));
-        let Some(owner) = is_ours.then(|| fs::read_to_string(outside.join(OWNER)).ok()).flatten() else {
-            continue;
-        };
-        let lock = fs::File::open(Path::new(owner.trim()).join(LOCK));
-        if lock.is_ok_and(|lock| lock.try_lock().is_err()) {
-            continue;
-        }
-        // The next caller tries again.
-        let _ = fs::remove_dir_all(&outside);
-    }
-}
-
 /// Removes the databases of temporary data folders that are gone. Keeps others: a data folder that is missing
 /// may have been moved.
 fn forget_temporary(state: &Path) {
@@ -221,25 +162,6 @@ mod tests {
         assert!(!reachable(&inner));
         open_folders(folder.path()).unwrap();
         assert!(reachable(&inner));
-    }
-
-    #[test]
-    fn a_database_in_memory_is_kept_while_its_data_folder_is_in_use() {
-        let (used, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let lock = fs::File::create(used.path().join(LOCK)).unwrap();
-        lock.try_lock().unwrap();
-        // A machine without enough memory has its databases in their folders.
-        let Some(first) = memory_folder(used.path()).unwrap() else { return };
-        assert_eq!(
-            memory_folder(used.path()).unwrap().as_ref(),
-            Some(&first),
-            "servers that start again find it"
-        );
-        memory_folder(killed.path()).unwrap().unwrap();
-        forget_unused_memory();
-        assert!(memory_path(used.path()).exists() && !memory_path(killed.path()).exists());
-        remove_memory(used.path()).unwrap();
-        assert!(!memory_path(used.path()).exists());
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::error::{AtPath, Error};
 use crate::place::{self, database_folder, give_to_server, kept, private_file, private_folder};
 use crate::ports;
 use crate::random::random_text;
-use crate::servers::Options;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::fs;
@@ -55,7 +54,8 @@ pub(crate) fn start(
     binaries: &Path,
     data: &Path,
     port: Option<u16>,
-    options: &Options,
+    fast: bool,
+    settings: &[String],
 ) -> Result<Postgres, Error> {
     if place::is_root() && !place::reachable(binaries) {
         let source = std::io::Error::other(
@@ -64,10 +64,9 @@ pub(crate) fn start(
         return Err(Error::File { action: "use", path: binaries.to_path_buf(), source });
     }
     let password = kept(&data.join("postgres-password"), random_text)?;
-    let in_memory = if options.in_memory { place::memory_folder(data)? } else { None };
-    let folder = in_memory.map_or_else(|| database_folder(data), Ok)?;
+    let folder = database_folder(data)?;
     if !folder.join("PG_VERSION").exists() {
-        create(binaries, &folder, &password, options.fast)?;
+        create(binaries, &folder, &password, fast)?;
     }
     let log = data.join("postgres.log");
     end_leftover(&log, &folder);
@@ -80,8 +79,8 @@ pub(crate) fn start(
         "-p".into(),
         listen.port().to_string().into(),
     ]);
-    let own = SETTINGS.iter().chain(options.fast.then_some(&FAST).into_iter().flatten()).copied();
-    for setting in own.chain(options.postgres_settings.iter().map(String::as_str)) {
+    let own = SETTINGS.iter().chain(fast.then_some(&FAST).into_iter().flatten()).copied();
+    for setting in own.chain(settings.iter().map(String::as_str)) {
         arguments.extend(["-c".into(), setting.into()]);
     }
     let server = binaries.join("bin/postgres");

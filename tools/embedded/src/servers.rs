@@ -28,8 +28,6 @@ pub struct Options {
     pub kafka_logins: Vec<BrokerLogin>,
     /// For tests: PostgreSQL does not wait for the disk. A crash of the machine may cost the data.
     pub fast: bool,
-    /// For tests: PostgreSQL's data lies in memory if the machine has enough of it, and ends with the servers.
-    pub in_memory: bool,
     /// Further settings of PostgreSQL, such as `max_wal_size=16GB`.
     pub postgres_settings: Vec<String>,
 }
@@ -64,7 +62,7 @@ impl Servers {
             private_folder(&options.data)?;
         }
         let data = fs::canonicalize(&options.data).at("open", &options.data)?;
-        let lock_file = data.join(place::LOCK);
+        let lock_file = data.join("servers.lock");
         let lock = File::create(&lock_file).at("create", &lock_file)?;
         if lock.try_lock().is_err() {
             return Err(Error::InUse(data));
@@ -172,9 +170,6 @@ impl Servers {
     /// Returns an error if something cannot be deleted.
     pub fn delete(data: &Path) -> Result<(), Error> {
         place::remove_outside(data)?;
-        if let Ok(data) = fs::canonicalize(data) {
-            place::remove_memory(&data)?;
-        }
         match fs::remove_dir_all(data) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", data),
             _ => Ok(()),
@@ -188,7 +183,7 @@ fn start_postgres(
     port: Option<u16>,
     options: &Options,
 ) -> Result<Postgres, Error> {
-    postgres::start(&distribution.postgres, data, port, options)
+    postgres::start(&distribution.postgres, data, port, options.fast, &options.postgres_settings)
 }
 
 impl Drop for Servers {
@@ -197,7 +192,5 @@ impl Drop for Servers {
             scope.spawn(|| self.postgres.lock().child.stop());
             self.kafka.lock().child.stop();
         });
-        // Servers that start next remove what is left.
-        let _ = place::remove_memory(&self.options.data);
     }
 }

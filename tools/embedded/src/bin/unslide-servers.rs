@@ -13,14 +13,13 @@ use std::time::Duration;
 use unslide_embedded::{ClickHouse, Options, Servers, private_file};
 
 const USAGE: &str = "\
-usage: unslide-servers up DIR [--fast] [--memory] [--owner PID] [--kafka-port N] [--postgres-port N]
+usage: unslide-servers up DIR [--fast] [--owner PID] [--kafka-port N] [--postgres-port N]
        unslide-servers down DIR [--delete]
        unslide-servers run DIR [the options of up]
 
 up    starts Apache Kafka, PostgreSQL and, if `scripts/setup test` has installed it, the engine of
       ClickHouse on DIR in the background and prints where they are, as lines for a shell; on running
-      ones it only prints. --fast: no waiting for the disk. --memory: the database lies in memory, if the
-      machine has enough, and ends with the server. --owner: stop when that process has ended.
+      ones it only prints. --fast: no waiting for the disk. --owner: stop when that process has ended.
 down  stops them. --delete: and deletes DIR.
 run   the same in the foreground, until SIGTERM or SIGINT.";
 
@@ -71,7 +70,6 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--fast" => arguments.options.fast = true,
-            "--memory" => arguments.options.in_memory = true,
             "--delete" => arguments.delete = true,
             "--owner" => arguments.owner = Some(words.next()?.parse().ok()?),
             "--postgres-port" => arguments.options.postgres_port = Some(words.next()?.parse().ok()?),
