@@ -7,7 +7,7 @@ use std::sync::Arc;
 use time::{Date, Duration, OffsetDateTime};
 use tokio::sync::{Mutex, MutexGuard};
 use unslide_model::{
-    ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, SystemClock, TenantId,
+    Clock, ContentHash, DebugId, FixedClock, ReportGrouping, ReportId, Secret, SystemClock, TenantId,
 };
 use unslide_store::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails};
 use unslide_store::tenants::{self, QuotaLimits};
@@ -64,19 +64,11 @@ impl TestDatabase {
     /// Makes a migrated database with the tenants [`acme`] and [`umbrella`], and tables for the days around [`start`].
     pub async fn new(hooks: &[StoreHook]) -> TestDatabase {
         let name = servers::unique("unslide-feature").replace('-', "_");
-        let day = start().date();
-        let days = (day - Duration::days(3), day + Duration::DAY);
-        let url = Box::pin(create_with_days(&name, "feature_days", days)).await;
+        let url = Box::pin(databases::create(&name, "feature_tenants", fill_with_tenants)).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 8, ..Settings::with_url(url.clone()) };
         let store =
             Store::connect_timed(&settings, clock.clone()).await.expect("a database").with_hooks(hooks);
-        for tenant in [acme(), umbrella()] {
-            let mut tx = store.tenant(&tenant).await.expect("a transaction");
-            let made = tenants::create_tenant(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
-            made.expect("the database").expect("a new tenant");
-            tx.commit().await.expect("committed");
-        }
         TestDatabase { name, url, clock, store, owner: Mutex::new(None) }
     }
 
@@ -161,13 +153,30 @@ impl Drop for TestDatabase {
 /// for these days: the tables of a day take PostgreSQL more time than most tests.
 pub async fn create_with_days(name: &str, kind: &str, (first, last): (Date, Date)) -> String {
     let fill = async |url: String| {
-        unslide_store::apply_migrations(&Secret::new(url.clone())).await.expect("migrated");
-        let store =
-            Store::connect(&Settings::with_url(url), Arc::new(SystemClock)).await.expect("a database");
-        partitions::ensure_partitions(&store, first, last).await.expect("partitions");
-        store.close().await;
+        migrate(url, Arc::new(SystemClock), (first, last)).await.close().await;
     };
     databases::create(name, kind, fill).await
+}
+
+/// Makes the tables of the days around [`start`], and the tenants, which are new at [`start`].
+async fn fill_with_tenants(url: String) {
+    let day = start().date();
+    let days = (day - Duration::days(3), day + Duration::DAY);
+    let store = migrate(url, Arc::new(FixedClock::at_micros(START_MICROS)), days).await;
+    for tenant in [acme(), umbrella()] {
+        let mut tx = store.tenant(&tenant).await.expect("a transaction");
+        let made = tenants::create_tenant(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
+        made.expect("the database").expect("a new tenant");
+        tx.commit().await.expect("committed");
+    }
+    store.close().await;
+}
+
+async fn migrate(url: String, clock: Arc<dyn Clock>, (first, last): (Date, Date)) -> Store {
+    unslide_store::apply_migrations(&Secret::new(url.clone())).await.expect("migrated");
+    let store = Store::connect_timed(&Settings::with_url(url), clock).await.expect("a database");
+    partitions::ensure_partitions(&store, first, last).await.expect("partitions");
+    store
 }
 
 /// Report number `n`, as it comes first: one app image without symbols, one system image.

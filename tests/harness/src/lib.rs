@@ -121,9 +121,14 @@ impl TestServers {
     /// One connection serves the whole test: each new one costs PostgreSQL a process. A test may have ended the last one.
     async fn row(&self, query: &str) -> PgRow {
         let mut owner = self.owner.lock().await;
-        let mut connection = match owner.take() {
-            Some(mut kept) if kept.ping().await.is_ok() => kept,
-            _ => self.connect().await,
+        let mut kept = owner.take();
+        let is_open = match &mut kept {
+            Some(kept) => kept.ping().await.is_ok(),
+            None => false,
+        };
+        let mut connection = match kept.filter(|_| is_open) {
+            Some(kept) => kept,
+            None => self.connect().await,
         };
         let statement = sqlx::query(AssertSqlSafe(query.to_owned())).persistent(false);
         let row = statement.fetch_one(&mut connection).await.expect(query);

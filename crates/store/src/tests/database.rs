@@ -45,7 +45,7 @@ impl Database {
     /// [`start`].
     pub async fn new() -> Database {
         let name = servers::unique("unslide-store").replace('-', "_");
-        // The tables of a day take PostgreSQL more time than most tests.
+        // The tables of a day take PostgreSQL more time than most tests. The tenants are new at [`start`].
         let fill = async |url: String| {
             apply_migrations(&Secret::new(url.clone())).await.unwrap();
             let clock = Arc::new(FixedClock::at_micros(START_MICROS));
@@ -53,19 +53,18 @@ impl Database {
             let day = start().date();
             let (first, last) = (day - Duration::days(3), day + Duration::DAY);
             partitions::ensure_partitions(&store, first, last).await.unwrap();
+            for tenant in ["acme", "umbrella"] {
+                let mut tx = store.tenant(&tenant_id(tenant)).await.unwrap();
+                tenants::create_tenant(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
+                tx.commit().await.unwrap();
+            }
             store.close().await;
         };
-        let url = databases::create(&name, "store_days", fill).await;
+        let url = databases::create(&name, "store_tenants", fill).await;
         let clock = Arc::new(FixedClock::at_micros(START_MICROS));
         let settings = Settings { max_connections: 24, ..Settings::with_url(url.clone()) };
         let store = Store::connect_timed(&settings, clock.clone()).await.unwrap();
-        let database = Database { name, url, clock, store, owner: Mutex::new(None) };
-        for tenant in ["acme", "umbrella"] {
-            let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
-            tenants::create_tenant(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
-            tx.commit().await.unwrap();
-        }
-        database
+        Database { name, url, clock, store, owner: Mutex::new(None) }
     }
 
     /// Lets time pass.
