@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// The bytes of a file that are read at once.
 const READ_BYTES: u64 = 512 << 10;
 
-pub(super) type Answer = Response<Body>;
+pub(super) type S3Answer = Response<Body>;
 
 /// The body of an answer.
 pub(super) enum Body {

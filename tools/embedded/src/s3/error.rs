@@ -1,6 +1,6 @@
 //! The errors of S3, with their codes and status codes.
 
-use super::body::{Answer, Body};
+use super::body::{Body, S3Answer};
 use super::xml;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE};
 use hyper::{Response, StatusCode};
@@ -84,7 +84,7 @@ impl S3Error {
     }
 
     /// Returns the answer with the error in its body. An answer to HEAD and one of 304 have no body.
-    pub(super) fn into_answer(self, with_body: bool) -> Answer {
+    pub(super) fn into_answer(self, with_body: bool) -> S3Answer {
         let status = self.status();
         let mut answer = Response::new(Body::empty());
         *answer.status_mut() = status;

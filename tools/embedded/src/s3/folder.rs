@@ -53,12 +53,12 @@ pub(super) struct Object {
 }
 
 /// A file that is deleted if it does not take the place of an object.
-pub(super) struct Temporary {
+pub(super) struct TemporaryFile {
     pub(super) file: File,
     path: PathBuf,
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // It is gone if it was renamed. One that is left is deleted at the next start.
         let _ = fs::remove_file(&self.path);
@@ -122,9 +122,9 @@ impl Folder {
         Ok(self.root.join(".writing").join(random_text().map_err(io::Error::other)?))
     }
 
-    pub(super) fn create_temporary(&self) -> io::Result<Temporary> {
+    pub(super) fn create_temporary(&self) -> io::Result<TemporaryFile> {
         let path = self.temporary_path()?;
-        Ok(Temporary { file: File::create_new(&path)?, path })
+        Ok(TemporaryFile { file: File::create_new(&path)?, path })
     }
 
     /// Waits until no other request changes the folder.
@@ -182,7 +182,7 @@ impl Folder {
     /// Makes a complete file the object of a key, if the conditions hold for the former object.
     pub(super) fn store_object(
         &self,
-        file: &Temporary,
+        file: &TemporaryFile,
         bucket: &Path,
         key: &str,
         facts: &Facts,
@@ -200,7 +200,7 @@ impl Folder {
     /// Moves a complete file to its path, if a check succeeds while nothing else changes.
     pub(super) fn store(
         &self,
-        file: &Temporary,
+        file: &TemporaryFile,
         base: &Path,
         path: &Path,
         facts: &Facts,

@@ -1,11 +1,11 @@
 //! Lists the keys of a bucket, in the order of their bytes.
 
-use super::body::{Answer, Body};
+use super::body::{Body, S3Answer};
 use super::error::S3Error;
 use super::folder::Folder;
-use super::names::{self, Name, OWN_FILE};
-use super::request::Query;
-use super::signature::{self, QUERY};
+use super::names::{self, DiskName, OWN_FILE};
+use super::request::UrlQuery;
+use super::signature::{self, SIGNED_QUERY};
 use super::{run_blocking, xml};
 use hyper::Response;
 use hyper::header::CONTENT_TYPE;
@@ -52,12 +52,11 @@ struct Walk<'w> {
     is_truncated: bool,
 }
 
-/// Answers ListObjectsV2.
 pub(super) async fn list_objects(
     folder: Arc<Folder>,
     bucket: PathBuf,
-    query: &Query,
-) -> Result<Answer, S3Error> {
+    query: &UrlQuery,
+) -> Result<S3Answer, S3Error> {
     let list = ListQuery::read(query)?;
     run_blocking(move || {
         let mut walk = Walk { folder: &folder, query: &list, items: Vec::new(), is_truncated: false };
@@ -75,7 +74,7 @@ pub(super) async fn list_objects(
 }
 
 impl ListQuery {
-    fn read(query: &Query) -> Result<ListQuery, S3Error> {
+    fn read(query: &UrlQuery) -> Result<ListQuery, S3Error> {
         let text = |name| query.find(name).unwrap_or_default().to_owned();
         let token = query.find("continuation-token").map(|token| {
             let text = signature::read_hex(token).and_then(|bytes| String::from_utf8(bytes).ok());
@@ -151,12 +150,12 @@ impl Walk<'_> {
         for file in files {
             let file = file?;
             let name = match names::read_name(&file.file_name()) {
-                Some(Name::Whole(name)) => name,
-                Some(Name::Continued(first)) => {
+                Some(DiskName::Whole(name)) => name,
+                Some(DiskName::Continued(first)) => {
                     self.read_folder(&file.path(), &format!("{base}{first}"), entries)?;
                     continue;
                 }
-                Some(Name::Own) | None => continue,
+                Some(DiskName::Own) | None => continue,
             };
             let key = format!("{base}{name}");
             if !file.file_type()?.is_dir() {
@@ -199,8 +198,9 @@ impl Walk<'_> {
 
 fn write_list(bucket: &str, query: &ListQuery, walk: &Walk<'_>) -> String {
     let encode = |key: &str| {
-        let encoded =
-            query.is_url_encoded.then(|| percent_encoding::utf8_percent_encode(key, QUERY).to_string());
+        let encoded = query
+            .is_url_encoded
+            .then(|| percent_encoding::utf8_percent_encode(key, SIGNED_QUERY).to_string());
         encoded.unwrap_or_else(|| xml::escape(key))
     };
     let mut text = format!(

@@ -31,7 +31,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use service::Service;
+use service::S3Service;
 use signature::AccessKeys;
 use std::collections::HashMap;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl S3Endpoint {
         let keys: Vec<_> = keys.map(|(id, secret)| (id.to_owned(), secret.to_owned())).collect();
         let (access_key, secret_key) = keys.first().cloned().unwrap_or_default();
         let keys = AccessKeys(HashMap::from_iter(keys));
-        let service = Arc::new(Service { folder: Arc::new(Folder::open(&root)?), keys });
+        let service = Arc::new(S3Service { folder: Arc::new(Folder::open(&root)?), keys });
         let kept = data.join("s3-port");
         let listener = ports::listen(None, &kept)?;
         let address = listener.local_addr().at("listen on", &kept)?;
@@ -95,7 +95,7 @@ impl S3Endpoint {
     }
 }
 
-async fn serve(listener: TcpListener, service: Arc<Service>, mut stopped: oneshot::Receiver<()>) {
+async fn serve(listener: TcpListener, service: Arc<S3Service>, mut stopped: oneshot::Receiver<()>) {
     let (tell, told) = watch::channel(());
     let mut connections = JoinSet::new();
     loop {
@@ -117,7 +117,7 @@ async fn serve(listener: TcpListener, service: Arc<Service>, mut stopped: onesho
 }
 
 /// Serves one connection until its client closes it, or to the end of its request once the server stops.
-async fn connection(socket: TcpStream, service: Arc<Service>, mut told: watch::Receiver<()>) {
+async fn connection(socket: TcpStream, service: Arc<S3Service>, mut told: watch::Receiver<()>) {
     // Small answers should not wait for more to send.
     let _ = socket.set_nodelay(true);
     // A request that was begun is finished even if the client goes away, as in any object storage.

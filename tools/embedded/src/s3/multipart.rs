@@ -3,15 +3,15 @@
 //! An upload is a folder in `.uploads`, named after its id. The file `upload` in it has the object's bucket, key and headers;
 //! each part is a file with its number as name.
 
-use super::body::{Answer, Body};
+use super::body::{Body, S3Answer};
 use super::body_headers::BodyHeaders;
 use super::error::S3Error;
 use super::folder::{Facts, Folder, Object, is_absent};
-use super::objects::{Place, quote_etag, read_stored_headers};
+use super::objects::{ObjectPlace, quote_etag, read_stored_headers};
 use super::receive::receive_body;
-use super::request::{Conditions, Query};
+use super::request::{Conditions, UrlQuery};
 use super::run_blocking;
-use super::signature::{QUERY, hex, read_hex};
+use super::signature::{SIGNED_QUERY, hex, read_hex};
 use super::xml::{self, NamedPart};
 use crate::random::random_text;
 use bytes::Bytes;
@@ -39,13 +39,13 @@ struct Upload {
 }
 
 /// Returns the first line of the file of an upload.
-fn describe(place: &Place) -> String {
+fn describe(place: &ObjectPlace) -> String {
     let bucket = place.bucket.file_name().unwrap_or_default().to_string_lossy();
-    format!("{bucket}/{}", percent_encoding::utf8_percent_encode(&place.key, QUERY))
+    format!("{bucket}/{}", percent_encoding::utf8_percent_encode(&place.key, SIGNED_QUERY))
 }
 
 /// Finds the upload of an id that was begun for this object.
-fn find_upload(place: &Place, id: &str) -> Result<Upload, S3Error> {
+fn find_upload(place: &ObjectPlace, id: &str) -> Result<Upload, S3Error> {
     if id.len() != ID_BYTES || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(S3Error::NoSuchUpload);
     }
@@ -75,14 +75,13 @@ fn delete_upload(folder: &Folder, upload: &Upload) -> io::Result<()> {
     fs::remove_dir(doomed)
 }
 
-fn answer_xml(root: &str) -> Answer {
+fn answer_xml(root: &str) -> S3Answer {
     let mut answer = Response::new(Body::from_text(xml::document(root)));
     answer.headers_mut().insert(CONTENT_TYPE, xml::CONTENT_TYPE);
     answer
 }
 
-/// Answers CreateMultipartUpload.
-pub(super) async fn create_upload(place: Place, headers: &HeaderMap) -> Result<Answer, S3Error> {
+pub(super) async fn create_upload(place: ObjectPlace, headers: &HeaderMap) -> Result<S3Answer, S3Error> {
     let stored = read_stored_headers(headers)?;
     let id = random_text().map_err(io::Error::other)?;
     let bucket = place.bucket.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -101,13 +100,12 @@ pub(super) async fn create_upload(place: Place, headers: &HeaderMap) -> Result<A
     Ok(answer_xml(&answer))
 }
 
-/// Answers UploadPart.
 pub(super) async fn put_part(
-    place: Place,
-    query: &Query,
+    place: ObjectPlace,
+    query: &UrlQuery,
     body_headers: BodyHeaders,
     body: &mut Incoming,
-) -> Result<Answer, S3Error> {
+) -> Result<S3Answer, S3Error> {
     let number: Option<u32> = query.find("partNumber").and_then(|number| number.parse().ok());
     let number = number.filter(|number| (1..=PART_NUMBER_MAX).contains(number));
     let number = number.ok_or(S3Error::InvalidArgument("partNumber is from 1 to 10,000"))?;
@@ -127,17 +125,16 @@ pub(super) async fn put_part(
     Ok(answer)
 }
 
-/// Answers CompleteMultipartUpload.
 pub(super) async fn complete_upload(
-    place: Place,
-    query: &Query,
+    place: ObjectPlace,
+    query: &UrlQuery,
     headers: &HeaderMap,
     document: Bytes,
-) -> Result<Answer, S3Error> {
+) -> Result<S3Answer, S3Error> {
     let (conditions, id) = (Conditions::read(headers), query.find("uploadId").unwrap_or_default().to_owned());
     run_blocking(move || {
         let upload = find_upload(&place, &id)?;
-        let named = xml::read_parts(&document)?;
+        let named = xml::read_parts(&document).ok_or(S3Error::MalformedXML)?;
         let etag = check_parts(&place.folder, &upload, &named)?;
         let mut whole = place.folder.create_temporary()?;
         for name in &named {
@@ -183,8 +180,7 @@ fn check_parts(folder: &Folder, upload: &Upload, named: &[NamedPart]) -> Result<
     Ok(format!("{}-{}", hex(&hash), named.len()))
 }
 
-/// Answers AbortMultipartUpload.
-pub(super) async fn abort_upload(place: Place, query: &Query) -> Result<Answer, S3Error> {
+pub(super) async fn abort_upload(place: ObjectPlace, query: &UrlQuery) -> Result<S3Answer, S3Error> {
     let id = query.find("uploadId").unwrap_or_default().to_owned();
     run_blocking(move || {
         let upload = find_upload(&place, &id)?;

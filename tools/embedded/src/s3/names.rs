@@ -19,7 +19,7 @@ const CONTINUED: &str = "%+";
 
 /// The meaning of a name on disk.
 #[derive(Debug, PartialEq)]
-pub(super) enum Name {
+pub(super) enum DiskName {
     /// The object of the folder itself.
     Own,
     /// The first bytes of longer names.
@@ -64,16 +64,16 @@ fn push_name(path: &mut PathBuf, name: &str) {
 }
 
 /// Returns the meaning of a name on disk, or None if no key has it.
-pub(super) fn read_name(name: &OsStr) -> Option<Name> {
+pub(super) fn read_name(name: &OsStr) -> Option<DiskName> {
     let decode =
         |text: &str| Some(percent_encoding::percent_decode_str(text).decode_utf8().ok()?.into_owned());
     let name = name.to_str()?;
     match name {
-        OWN_FILE => Some(Name::Own),
-        EMPTY_NAME => Some(Name::Whole(String::new())),
+        OWN_FILE => Some(DiskName::Own),
+        EMPTY_NAME => Some(DiskName::Whole(String::new())),
         _ => match name.strip_suffix(CONTINUED) {
-            Some(first) => decode(first).map(Name::Continued),
-            None => decode(name).map(Name::Whole),
+            Some(first) => decode(first).map(DiskName::Continued),
+            None => decode(name).map(DiskName::Whole),
         },
     }
 }
@@ -87,9 +87,9 @@ mod tests {
         let mut key = String::new();
         for name in path.strip_prefix(bucket).unwrap() {
             match read_name(name).unwrap() {
-                Name::Continued(first) => key.push_str(&first),
-                Name::Whole(name) => key = key + &name + "/",
-                Name::Own => panic!("no key is the file of a folder"),
+                DiskName::Continued(first) => key.push_str(&first),
+                DiskName::Whole(name) => key = key + &name + "/",
+                DiskName::Own => panic!("no key is the file of a folder"),
             }
         }
         key.pop();

@@ -1,6 +1,6 @@
 //! Puts, reads and deletes objects.
 
-use super::body::{Answer, Body};
+use super::body::{Body, S3Answer};
 use super::body_headers::BodyHeaders;
 use super::error::S3Error;
 use super::folder::{Facts, Folder, Object};
@@ -34,7 +34,7 @@ const STORED_HEADERS: [&str; 6] = [
 
 /// The object that a request names.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct ObjectPlace {
     pub(super) folder: Arc<Folder>,
     pub(super) bucket: PathBuf,
     pub(super) key: String,
@@ -72,11 +72,11 @@ pub(super) fn quote_etag(etag: &str) -> Result<HeaderValue, S3Error> {
 }
 
 pub(super) async fn put_object(
-    place: Place,
+    place: ObjectPlace,
     headers: &HeaderMap,
     body_headers: BodyHeaders,
     body: &mut Incoming,
-) -> Result<Answer, S3Error> {
+) -> Result<S3Answer, S3Error> {
     let (conditions, stored) = (Conditions::read(headers), read_stored_headers(headers)?);
     let folder = Arc::clone(&place.folder);
     let etag = receive_body(body, folder, body_headers, move |received| {
@@ -91,10 +91,10 @@ pub(super) async fn put_object(
 
 /// Answers GET, or HEAD without a body.
 pub(super) async fn read_object(
-    place: Place,
+    place: ObjectPlace,
     headers: &HeaderMap,
     with_body: bool,
-) -> Result<Answer, S3Error> {
+) -> Result<S3Answer, S3Error> {
     let conditions = Conditions::read(headers);
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok()).map(str::to_owned);
     run_blocking(move || {
@@ -106,7 +106,7 @@ pub(super) async fn read_object(
     .await
 }
 
-fn answer_object(object: Object, range: Option<&str>, with_body: bool) -> Result<Answer, S3Error> {
+fn answer_object(object: Object, range: Option<&str>, with_body: bool) -> Result<S3Answer, S3Error> {
     let mut answer = Response::new(Body::empty());
     let (mut start, mut end) = (0, object.size);
     let wanted = range.and_then(|range| read_range(range, object.size));
@@ -155,7 +155,7 @@ fn read_range(header: &str, size: u64) -> Option<Option<(u64, u64)>> {
     Some((start < end).then_some((start, end)))
 }
 
-pub(super) async fn delete_object(place: Place) -> Result<Answer, S3Error> {
+pub(super) async fn delete_object(place: ObjectPlace) -> Result<S3Answer, S3Error> {
     run_blocking(move || Ok(place.folder.delete_object(&place.bucket, &place.key)?)).await?;
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::NO_CONTENT;

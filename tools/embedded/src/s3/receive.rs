@@ -3,7 +3,7 @@
 use super::body_headers::{Algorithm, BodyHeaders};
 use super::chunked::ChunkDecoder;
 use super::error::S3Error;
-use super::folder::{Folder, Temporary};
+use super::folder::{Folder, TemporaryFile};
 use super::run_blocking;
 use super::signature::hex;
 use bytes::Bytes;
@@ -19,15 +19,15 @@ use tokio::task::JoinHandle;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// A body that is complete and as announced.
-pub(super) struct Received {
-    pub(super) file: Temporary,
+pub(super) struct ReceivedBody {
+    pub(super) file: TemporaryFile,
     /// MD5 in hexadecimal digits, the ETag of an object or a part.
     pub(super) md5: String,
 }
 
 /// Hashes and writes a body.
 struct Writer {
-    file: Temporary,
+    file: TemporaryFile,
     headers: BodyHeaders,
     decoder: Option<ChunkDecoder>,
     hashes: Hashes,
@@ -48,7 +48,7 @@ pub(super) async fn receive_body<T: Send + 'static>(
     body: &mut Incoming,
     folder: Arc<Folder>,
     headers: BodyHeaders,
-    finish: impl FnOnce(Received) -> Result<T, S3Error> + Send + 'static,
+    finish: impl FnOnce(ReceivedBody) -> Result<T, S3Error> + Send + 'static,
 ) -> Result<T, S3Error> {
     let mut writing: Option<JoinHandle<Result<Writer, S3Error>>> = None;
     let (mut headers, mut chunks, mut bytes) = (Some(headers), Vec::new(), 0);
@@ -85,7 +85,7 @@ pub(super) async fn receive_body<T: Send + 'static>(
 }
 
 impl Writer {
-    fn new(file: Temporary, mut headers: BodyHeaders) -> Writer {
+    fn new(file: TemporaryFile, mut headers: BodyHeaders) -> Writer {
         let wants_sha256 = headers.sha256.is_some() || headers.algorithm == Some(Algorithm::Sha256);
         let crc = headers.algorithm.and_then(Algorithm::crc);
         let hashes = Hashes {
@@ -116,7 +116,7 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(self) -> Result<Received, S3Error> {
+    fn finish(self) -> Result<ReceivedBody, S3Error> {
         let Writer { file, headers, decoder, hashes } = self;
         let trailers = decoder.map(ChunkDecoder::finish).transpose()?.unwrap_or_default();
         if hashes.length != headers.length {
@@ -139,7 +139,7 @@ impl Writer {
                 return Err(S3Error::BadDigest);
             }
         }
-        Ok(Received { file, md5: hex(&md5) })
+        Ok(ReceivedBody { file, md5: hex(&md5) })
     }
 }
 

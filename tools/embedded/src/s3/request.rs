@@ -9,23 +9,23 @@ use percent_encoding::percent_decode_str;
 const KEY_BYTES_LIMIT: usize = 1_024;
 
 /// The subject of a request, in path style.
-pub(super) struct Target {
+pub(super) struct S3Target {
     pub(super) bucket: String,
     /// None for the bucket itself.
     pub(super) key: Option<String>,
-    pub(super) query: Query,
+    pub(super) query: UrlQuery,
 }
 
 /// The parameters of a request, decoded.
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct UrlQuery(Vec<(String, String)>);
 
 fn decode(text: &str) -> Result<String, S3Error> {
     let decoded = percent_decode_str(text).decode_utf8();
     Ok(decoded.map_err(|_| S3Error::InvalidArgument("the URL is not UTF-8"))?.into_owned())
 }
 
-impl Target {
-    pub(super) fn read(uri: &Uri) -> Result<Target, S3Error> {
+impl S3Target {
+    pub(super) fn read(uri: &Uri) -> Result<S3Target, S3Error> {
         let path = uri.path();
         let path = path.strip_prefix('/').unwrap_or(path);
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
@@ -38,12 +38,12 @@ impl Target {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Ok((decode(name)?, decode(value)?))
         });
-        let query = Query(pairs.collect::<Result<_, S3Error>>()?);
-        Ok(Target { bucket: decode(bucket)?, key: (!key.is_empty()).then_some(key), query })
+        let query = UrlQuery(pairs.collect::<Result<_, S3Error>>()?);
+        Ok(S3Target { bucket: decode(bucket)?, key: (!key.is_empty()).then_some(key), query })
     }
 }
 
-impl Query {
+impl UrlQuery {
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }

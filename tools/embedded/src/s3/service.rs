@@ -1,11 +1,11 @@
 //! Finds the operation of a request.
 
-use super::body::{Answer, Body};
+use super::body::{Body, S3Answer};
 use super::body_headers::BodyHeaders;
 use super::error::S3Error;
 use super::folder::Folder;
-use super::objects::{self, Place};
-use super::request::{Query, Target};
+use super::objects::{self, ObjectPlace};
+use super::request::{S3Target, UrlQuery};
 use super::signature::{AccessKeys, SignedBody};
 use super::{listing, multipart};
 use bytes::Bytes;
@@ -35,14 +35,12 @@ const KNOWN_HEADERS: [&str; 6] = [
     "x-amz-user-agent",
 ];
 
-/// Everything that requests need.
-pub(super) struct Service {
+pub(super) struct S3Service {
     pub(super) folder: Arc<Folder>,
     pub(super) keys: AccessKeys,
 }
 
-/// Answers a request.
-pub(super) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(service: Arc<S3Service>, request: Request<Incoming>) -> S3Answer {
     let (parts, mut body) = request.into_parts();
     match service.handle(&parts, &mut body).await {
         Ok(answer) => answer,
@@ -56,10 +54,10 @@ pub(super) async fn answer(service: Arc<Service>, request: Request<Incoming>) ->
     }
 }
 
-impl Service {
-    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, S3Error> {
+impl S3Service {
+    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<S3Answer, S3Error> {
         let signed = self.keys.verify(request, SystemClock.now())?;
-        let Target { bucket, key, query } = Target::read(&request.uri)?;
+        let S3Target { bucket, key, query } = S3Target::read(&request.uri)?;
         check_headers(request)?;
         if bucket.is_empty() {
             return Err(S3Error::NotImplemented("operations without a bucket".to_owned()));
@@ -69,7 +67,7 @@ impl Service {
             read_document(body, signed, 0).await?;
             return self.handle_bucket(&request.method, bucket, &query).await;
         };
-        let place = Place { folder: Arc::clone(&self.folder), bucket, key };
+        let place = ObjectPlace { folder: Arc::clone(&self.folder), bucket, key };
         let (headers, is_part) = (&request.headers, query.find("uploadId").is_some());
         if request.method == Method::PUT {
             let body_headers = BodyHeaders::read(headers, signed)?;
@@ -110,8 +108,8 @@ impl Service {
         &self,
         method: &Method,
         bucket: PathBuf,
-        query: &Query,
-    ) -> Result<Answer, S3Error> {
+        query: &UrlQuery,
+    ) -> Result<S3Answer, S3Error> {
         match *method {
             Method::HEAD => {
                 query.allow(&[])?;

@@ -13,8 +13,9 @@ use time::{Date, Duration, Month, OffsetDateTime, Time};
 const CLOCK_SKEW_MAX: Duration = Duration::minutes(15);
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The characters of a path that a client signs escaped. In a query slashes are escaped as well.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-pub(super) const QUERY: &AsciiSet = &PATH.add(b'/');
+const SIGNED_PATH: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+pub(super) const SIGNED_QUERY: &AsciiSet = &SIGNED_PATH.add(b'/');
 
 /// The secrets by the ids of their access keys.
 pub(super) struct AccessKeys(pub(super) HashMap<String, String>);
@@ -159,12 +160,12 @@ fn read_date(text: &str) -> Option<OffsetDateTime> {
 pub(super) fn write_canonical(request: &Parts, signed_headers: &str, body: &str) -> String {
     let escape =
         |text: &str, set| percent_encode(&percent_decode_str(text).collect::<Vec<u8>>(), set).to_string();
-    let path = escape(request.uri.path(), PATH);
+    let path = escape(request.uri.path(), SIGNED_PATH);
     let query = request.uri.query().unwrap_or_default();
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let mut pairs: Vec<(String, String)> = pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (escape(name, QUERY), escape(value, QUERY)))
+        .map(|(name, value)| (escape(name, SIGNED_QUERY), escape(value, SIGNED_QUERY)))
         .collect();
     pairs.sort();
     let query = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&");
@@ -202,12 +203,11 @@ fn check_mac(key: &[u8], text: &str, signature: &[u8]) -> Result<(), S3Error> {
 
 /// Returns the hexadecimal digits of bytes.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(HEX_DIGITS[usize::from(value & 15)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
-/// Reads hexadecimal digits.
 pub(super) fn read_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pairs = text.as_bytes().chunks(2);

@@ -1,6 +1,5 @@
 //! The XML of requests and answers.
 
-use super::error::S3Error;
 use hyper::header::HeaderValue;
 use std::fmt::Write;
 use xmlparser::{ElementEnd, Token, Tokenizer};
@@ -12,7 +11,6 @@ pub(super) const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("applicati
 #[derive(Debug, PartialEq)]
 pub(super) struct NamedPart {
     pub(super) number: u32,
-    /// Without quotes.
     pub(super) etag: String,
 }
 
@@ -40,13 +38,13 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Reads the parts of the body of CompleteMultipartUpload.
-pub(super) fn read_parts(body: &[u8]) -> Result<Vec<NamedPart>, S3Error> {
-    let text = std::str::from_utf8(body).map_err(|_| S3Error::MalformedXML)?;
+/// Reads the parts of the body of CompleteMultipartUpload. Returns None if it is malformed or has no part.
+pub(super) fn read_parts(body: &[u8]) -> Option<Vec<NamedPart>> {
+    let text = std::str::from_utf8(body).ok()?;
     let mut parts = Vec::new();
     let (mut element, mut number, mut etag) = ("", None, None);
     for token in Tokenizer::from(text) {
-        match token.map_err(|_| S3Error::MalformedXML)? {
+        match token.ok()? {
             Token::ElementStart { local, .. } => element = local.as_str(),
             Token::Text { text } if element == "PartNumber" => number = text.as_str().trim().parse().ok(),
             Token::Text { text } if element == "ETag" => {
@@ -55,16 +53,13 @@ pub(super) fn read_parts(body: &[u8]) -> Result<Vec<NamedPart>, S3Error> {
             Token::ElementEnd { end: ElementEnd::Close(_, name), .. } => {
                 element = "";
                 if name.as_str() == "Part" {
-                    let (Some(number), Some(etag)) = (number.take(), etag.take()) else {
-                        return Err(S3Error::MalformedXML);
-                    };
-                    parts.push(NamedPart { number, etag });
+                    parts.push(NamedPart { number: number.take()?, etag: etag.take()? });
                 }
             }
             _ => {}
         }
     }
-    if parts.is_empty() { Err(S3Error::MalformedXML) } else { Ok(parts) }
+    (!parts.is_empty()).then_some(parts)
 }
 
 #[cfg(test)]
@@ -88,7 +83,7 @@ mod tests {
             b"\xff",
             b"",
         ] {
-            assert!(matches!(read_parts(malformed), Err(S3Error::MalformedXML)), "{malformed:?}");
+            assert_eq!(read_parts(malformed), None, "{malformed:?}");
         }
     }
 
