@@ -1,11 +1,12 @@
 //! The files of keys.
 //!
-//! The object `a/b` is the file `a/b` in the folder of its bucket. A percent sign begins everything else:
+//! The object `a/b` is the file `a/b` in the folder of its bucket. A backslash begins everything else, so that
+//! names with escapes of URLs stay as they are:
 //!
-//! * `%25` is a percent sign of the key, `%00` a zero byte, and `%2E` a dot in a name that is `.` or `..`.
-//! * `%-` is a name without letters: the key `a/` is the file `a/%-`.
-//! * `%` in the folder `a` is the object `a`, if `a/b` exists beside it.
-//! * A folder that ends with `%+` has the first bytes of names that are too long for the disk.
+//! * `\5C` is a backslash of the key, `\00` a zero byte, and `\2E` a dot in a name that is `.` or `..`.
+//! * `\-` is a name without letters: the key `a/` is the file `a/\-`.
+//! * `\` in the folder `a` is the object `a`, if `a/b` exists beside it.
+//! * A folder that ends with `\+` has the first bytes of names that are too long for the disk.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// The most bytes of a name on disk. File systems take 255.
 const NAME_BYTES_LIMIT: usize = 240;
 /// The file of an object in the folder of its key.
-pub(super) const OWN_FILE: &str = "%";
-const EMPTY_NAME: &str = "%-";
-const CONTINUED: &str = "%+";
+pub(super) const OWN_FILE: &str = "\\";
+const EMPTY_NAME: &str = "\\-";
+const CONTINUED: &str = "\\+";
 
 /// The meaning of a name on disk.
 #[derive(Debug, PartialEq)]
@@ -46,8 +47,8 @@ fn push_name(path: &mut PathBuf, name: &str) {
     for letter in name.chars() {
         let mut buffer = [0; 4];
         let escaped = match letter {
-            '%' => "%25",
-            '\0' => "%00",
+            '\\' => "\\5C",
+            '\0' => "\\00",
             other => other.encode_utf8(&mut buffer),
         };
         if part.len() + escaped.len() > NAME_BYTES_LIMIT {
@@ -58,22 +59,21 @@ fn push_name(path: &mut PathBuf, name: &str) {
     }
     match part.as_str() {
         "" => path.push(EMPTY_NAME),
-        "." | ".." => path.push(part.replace('.', "%2E")),
+        "." | ".." => path.push(part.replace('.', "\\2E")),
         _ => path.push(part),
     }
 }
 
 /// Returns the meaning of a name on disk, or None if no key has it.
 pub(super) fn read_name(name: &OsStr) -> Option<DiskName> {
-    let decode =
-        |text: &str| Some(percent_encoding::percent_decode_str(text).decode_utf8().ok()?.into_owned());
+    let decode = |text: &str| text.replace("\\2E", ".").replace("\\00", "\0").replace("\\5C", "\\");
     let name = name.to_str()?;
     match name {
         OWN_FILE => Some(DiskName::Own),
         EMPTY_NAME => Some(DiskName::Whole(String::new())),
         _ => match name.strip_suffix(CONTINUED) {
-            Some(first) => decode(first).map(DiskName::Continued),
-            None => decode(name).map(DiskName::Whole),
+            Some(first) => Some(DiskName::Continued(decode(first))),
+            None => Some(DiskName::Whole(decode(name))),
         },
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_key_is_a_path_below_the_bucket_that_can_be_read_again() {
         let bucket = Path::new("/data/bucket");
-        let (long, dots) = ("\u{e4}%".repeat(200), ".".repeat(241));
+        let (long, dots) = ("\u{e4}\\".repeat(200), ".".repeat(241));
         for key in [
             "a",
             "a/b",
@@ -121,6 +121,9 @@ mod tests {
             "a\n",
             ".hidden",
             "day=1/app=%20",
+            "\\",
+            "\\+/a\\-",
+            "\\5C2E",
             &long,
             &dots,
         ] {
@@ -132,9 +135,10 @@ mod tests {
             assert_eq!(read_key(bucket, &path), key);
         }
         assert_eq!(object_path(bucket, "t/acme/a.dSYM"), bucket.join("t/acme/a.dSYM"));
+        assert_eq!(object_path(bucket, "app=a%2Fb"), bucket.join("app=a%2Fb"));
         assert_eq!(prefix_folder(bucket, "t/acme/a"), bucket.join("t/acme"));
         assert_eq!(prefix_folder(bucket, "t/acme/"), bucket.join("t/acme"));
-        assert_eq!(prefix_folder(bucket, "../a"), bucket.join("%2E%2E"));
+        assert_eq!(prefix_folder(bucket, "../a"), Path::new("/data/bucket/\\2E\\2E"));
         assert_eq!(prefix_folder(bucket, "t"), bucket);
     }
 }
