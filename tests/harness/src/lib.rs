@@ -21,7 +21,7 @@ use unslide_embedded::S3Endpoint;
 use unslide_model::{Clock, Secret, SystemClock, TenantId};
 use unslide_store::Store;
 use unslide_store::tenants::{self, QuotaLimits};
-use unslide_stream::admin;
+use unslide_stream::{Partitions, admin};
 use unslide_testkit::{databases, servers};
 
 const BUCKET: &str = "unslide";
@@ -63,6 +63,8 @@ impl TestServers {
             topic_prefix: format!("{name}."),
             ..unslide_stream::Settings::single_broker(servers::kafka())
         };
+        // The broker makes a folder, files and an election for each partition. Most tests read no topic.
+        kafka.partitions = Partitions { input: 1, output: 1, overflow: 1, ..kafka.partitions };
         change(&mut kafka);
         admin::create_topics(&kafka).await.expect("topics");
         let folder = tempfile::tempdir().expect("a folder");
