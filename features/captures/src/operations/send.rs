@@ -9,8 +9,8 @@ use http::HeaderMap;
 use std::time::Duration;
 use unslide_api::feature::operation::{AcceptedResponse, Charge, is_text};
 use unslide_api::feature::upload::{
-    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, decode_body, parse_boundary,
-    run_detached,
+    Chunks, Packing, Parts, Permit, UploadQuota, announced_length, check_quota, decode_body, packed_limit,
+    parse_boundary, run_detached,
 };
 use unslide_model::AppSignal;
 use unslide_store::{app_settings, app_signals};
@@ -163,9 +163,10 @@ impl AdmittedCapture {
         charge.charge_received(announced_length(headers))?;
         let permit = storage.capacity.permits.uploads.try_acquire(access.tenant(), 1)?;
         // It is looked at again when the files are there.
-        let chunks = Chunks::new(headers, body, may.bytes, storage.capacity.limits.client_pace())?;
-        check_quota(storage, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
         let coding = Packing::from_headers(headers)?;
+        let limit = coding.map_or(may.bytes, |_| packed_limit(may.bytes));
+        let chunks = Chunks::new(headers, body, limit, storage.capacity.limits.client_pace())?;
+        check_quota(storage, &access.symbol_owner(), announced_length(headers), may.symbol_bytes).await?;
         let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
         let body = match parse_boundary(headers, Kind::InvalidUpload)? {
             Some(boundary) => CaptureBody::Form(Parts::new(pieces, boundary, Kind::InvalidUpload), None),

@@ -18,16 +18,18 @@ use unslide_api::feature::Capacity;
 use unslide_api::feature::Storage;
 use unslide_api::feature::operation::Access;
 use unslide_api::feature::upload::{
-    Chunks, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, parse_boundary,
-    pass_over, remove_object, run_detached, stream_field,
+    Chunks, Parts, SymbolsWrite, announced_length, check_quota, check_symbol_quota, packed_limit,
+    parse_boundary, pass_over, remove_object, run_detached, stream_field,
 };
 use unslide_api::problem::{Kind, Problem};
 use unslide_artifacts::Put;
 use unslide_model::TenantId;
 use unslide_store::{Uuid, segments, usage};
 
-/// The most bytes of a request: its chunks unpacked, one more than the client should send, and the form around them.
-const MAX_BODY_BYTES: u64 = MAX_REQUEST_BYTES + MAX_CHUNK_BYTES + (1 << 20);
+/// Limit of a request's chunks together, unpacked: one chunk more than the client should send.
+const UNPACKED_LIMIT: u64 = MAX_REQUEST_BYTES + MAX_CHUNK_BYTES;
+/// Bytes of the form around the chunks.
+const FORM_BYTES_LIMIT: u64 = 1 << 20;
 /// The most parts of a request. A client repeats equal chunks, and counts them.
 const MAX_PARTS: usize = 256;
 /// The most chunks of a tenant at a time, against floods of tiny ones.
@@ -53,7 +55,8 @@ pub async fn store_chunks(
     let boundary = parse_boundary(headers, Kind::InvalidUpload)?
         .ok_or_else(|| Problem::new(Kind::InvalidUpload, "send the chunks as multipart/form-data"))?;
     let permit = acquire_upload_permit(&storage.capacity, access).await?;
-    let body = Chunks::new(headers, body, MAX_BODY_BYTES, storage.capacity.limits.client_pace())?;
+    let body_limit = packed_limit(UNPACKED_LIMIT) + FORM_BYTES_LIMIT;
+    let body = Chunks::new(headers, body, body_limit, storage.capacity.limits.client_pace())?;
     check_quota(storage, &sender.owner, announced_length(headers), sender.quota.symbol_bytes).await?;
     let parts = Parts::new(body.into_stream(), boundary, Kind::InvalidUpload);
     let (storage, tenant, limit) = (storage.clone(), access.tenant().clone(), sender.quota.symbol_bytes);
@@ -91,7 +94,7 @@ impl<'c> ReceivedChunks<'c> {
     }
 
     async fn store_parts(&mut self, mut parts: Parts, limit: Option<u64>) -> Result<(), Problem> {
-        let (mut number, mut left) = (0, MAX_REQUEST_BYTES + MAX_CHUNK_BYTES);
+        let (mut number, mut left) = (0, UNPACKED_LIMIT);
         while let Some(field) = parts.next().await? {
             number += 1;
             if number > MAX_PARTS {
@@ -224,8 +227,10 @@ async fn read_chunk(
 ) -> Result<Bytes, Problem> {
     let mut packed = Box::pin(stream_field(field, Kind::InvalidUpload));
     let mut bytes = BytesMut::new();
+    // The limit of what is sent raw is checked once more with the unpacked bytes.
+    let limit = packed_limit(MAX_CHUNK_BYTES);
     while let Some(piece) = packed.try_next().await? {
-        if bytes.len() as u64 + piece.len() as u64 > MAX_CHUNK_BYTES {
+        if bytes.len() as u64 + piece.len() as u64 > limit {
             return Err(too_large(announced));
         }
         bytes.extend_from_slice(&piece);
@@ -270,6 +275,38 @@ fn unpack_chunk(packed: Bytes, form: ChunkForm, announced: Sha1Hash) -> Result<B
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    /// Bytes that no packing makes shorter.
+    fn random_bytes(length: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[7]
+        })
+        .take(length)
+        .collect()
+    }
+
+    #[test]
+    fn a_full_chunk_that_packing_makes_longer_is_within_the_limit() {
+        let chunk = random_bytes(usize::try_from(MAX_CHUNK_BYTES).unwrap());
+        let sha1 = Sha1Hash::from_digest(Sha1::new().chain_update(&chunk));
+        for level in [Compression::none(), Compression::fast(), Compression::best()] {
+            let mut encoder = GzEncoder::new(Vec::new(), level);
+            encoder.write_all(&chunk).unwrap();
+            let packed = encoder.finish().unwrap();
+            assert!(packed.len() as u64 > MAX_CHUNK_BYTES);
+            assert!(packed.len() as u64 <= packed_limit(MAX_CHUNK_BYTES));
+            assert_eq!(unpack_chunk(packed.into(), ChunkForm::Gzip, sha1).unwrap().len(), chunk.len());
+        }
+        let longer = random_bytes(chunk.len() + 1);
+        let raw = unpack_chunk(longer.into(), ChunkForm::Raw, sha1);
+        assert_eq!(raw.unwrap_err().kind(), Kind::TooLarge);
+    }
 
     #[test]
     fn a_chunk_is_known_by_its_field_and_named_by_its_hash() {

@@ -19,6 +19,13 @@ use unslide_runtime::job_bytes;
 /// Announced bytes for which memory is allocated at once, for each byte that has come.
 const ROOM_FACTOR: u64 = 7;
 
+/// Returns the most bytes that `unpacked` bytes take as gzip or zstd, for a limit on bytes that are still packed. What does not
+/// compress is stored in blocks with a header of a few bytes each, so it is longer packed than unpacked.
+#[must_use]
+pub fn packed_limit(unpacked: u64) -> u64 {
+    unpacked.saturating_add(unpacked / 64).saturating_add(1 << 10)
+}
+
 /// A request body with a limit.
 #[derive(Debug)]
 pub struct Chunks {
@@ -172,6 +179,9 @@ pub fn unpack_body(
         let mut unpacking = zstd::Decoder::with_buffer(&body[..]).map_err(Problem::internal)?;
         unpacking.window_log_max(ZSTD_WINDOW_LOG).map_err(Problem::internal)?;
         return Ok(unpack(&mut unpacking, "zstd", limit, reserved, charge)?.into());
+    }
+    if body.len() as u64 > limit {
+        return Err(too_large(limit));
     }
     Ok(body.clone())
 }

@@ -7,7 +7,7 @@ use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
 use crate::reports::image_symbols::{SymbolsOfReport, symbolication_rules};
 use crate::requests::accept::{Representation, negotiate_representation};
-use crate::requests::body::{Chunks, unpack_body};
+use crate::requests::body::{Chunks, packed_limit, unpack_body};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -50,9 +50,10 @@ pub async fn symbolicate(
     let limit = symbolication.capacity.limits.report_bytes;
     let mut charge = Charge::for_symbolication(&symbolication.capacity, access.tenant())?;
     let mut reserved = Reservation::new(&symbolication.capacity.permits.bodies, access.tenant(), 0)?;
-    let body = Chunks::new(&headers, body, limit as u64, symbolication.capacity.limits.client_pace())?
-        .collect_body(&mut reserved)
-        .await?;
+    let body =
+        Chunks::new(&headers, body, packed_limit(limit as u64), symbolication.capacity.limits.client_pace())?
+            .collect_body(&mut reserved)
+            .await?;
     let app = access.principal.app.clone();
     let rules = symbolication_rules(&symbolication, &access.principal).await?;
     let request = DocumentRequest {

@@ -1,7 +1,7 @@
 //! `POST /v1/symbols`.
 
 use crate::operations::prelude::*;
-use crate::requests::body::Chunks;
+use crate::requests::body::{Chunks, packed_limit};
 use crate::requests::digest;
 use crate::storage::transactions::run_detached;
 use crate::uploads::multipart;
@@ -78,7 +78,8 @@ pub async fn upload_symbols(
     check_names(query.name.as_deref(), app.as_deref())?;
     // Checked before any byte is read, and again after the file is stored.
     let coding = Packing::from_headers(&headers)?;
-    let chunks = Chunks::new(&headers, body, may.bytes, storage.capacity.limits.client_pace())?;
+    let limit = coding.map_or(may.bytes, |_| packed_limit(may.bytes));
+    let chunks = Chunks::new(&headers, body, limit, storage.capacity.limits.client_pace())?;
     let pieces = decode_body(chunks.into_stream(), coding, may.bytes);
     check_quota(&storage, &owner, announced_length(&headers), may.symbol_bytes).await?;
     let boundary = multipart::parse_boundary(&headers, Kind::InvalidUpload)?;
