@@ -37,7 +37,7 @@ demo:
 	@echo '== tools and packages'
 	@scripts/setup build
 	@echo '== building (some minutes the first time)'
-	@cargo build --locked --package unslide --package unslide-feature-union --bin unslide
+	@CARGO_INCREMENTAL=0 cargo build --locked --package unslide --package unslide-feature-union --bin unslide
 	@echo '== the demo'
 	@'$(CARGO_TARGET_DIR)/debug/unslide' demo
 
