@@ -30,7 +30,9 @@ mod uploads;
 pub use app::{build_app, build_document};
 pub use config::{Config, Settings, Signing};
 pub use limits::request_limits::RequestLimits;
-/// For the macro [`routes`].
+// For the macro `routes`, which features use.
+#[doc(hidden)]
+pub use operation_router::PathOperations;
 #[doc(hidden)]
 pub use pastey::paste;
 pub use run::{ApiFeatures, Error, bind_listener, build_api, run, run_on};

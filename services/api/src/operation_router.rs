@@ -45,7 +45,7 @@ macro_rules! routes {
         $crate::routes!(@documentation [$($before)* $next] $($rest)+)
     };
     ($($($name:ident)::+),+ $(,)?) => {
-        $crate::feature::PathOperations::default()
+        $crate::PathOperations::default()
             $(.with_operation::<$crate::routes!(@documentation [] $($name)+), _, _>($($name)::+))+
     };
 }

@@ -152,17 +152,22 @@ pub async fn run(config: Config, features: SymbolizerFeatures, host: Host) -> Re
         let lists = &lists;
         async move { lists.send_all(&[statement]).await.map(drop) }
     }));
+    let mut has_written = false;
     let any = futures::future::select_all(lanes.iter_mut().map(|(_, lane)| Box::pin(lane.wait_for_end())));
     let ended = tokio::select! {
         (ended, _, _) = any => ended,
         () = host.shutdown.wait_until_begun() => Ok(()),
         () = figures => Ok(()),
-        () = &mut using => Ok(()),
+        () = &mut using => {
+            has_written = true;
+            Ok(())
+        }
         () = worker.enricher.outputs.watch_topics() => Ok(()),
         () = worker.warm_start.keep_writing(&lists) => Ok(()),
     };
     worker.warm_start.write_last_lists(&lists).await;
-    if host.shutdown.is_begun() {
+    // The last writing may have ended in the same moment in which the shutdown was seen.
+    if host.shutdown.is_begun() && !has_written {
         using.await;
     }
     // A little less than the host allows, so that the worker leaves its group in order.

@@ -21,7 +21,7 @@ pub mod webhook_signature;
 pub use crate::http::time_limit::lift_time_bound;
 pub use crate::limits::capacity::Capacity;
 pub use crate::lists::{ListForms, ListTable};
-pub use crate::operation_router::{OperationRouter, PathOperations};
+pub use crate::operation_router::OperationRouter;
 pub use crate::reports::app_intake;
 pub use crate::reports::symbolication::Symbolication;
 pub use crate::requests::broker::Broker;

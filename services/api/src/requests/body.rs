@@ -180,9 +180,6 @@ pub fn unpack_body(
         unpacking.window_log_max(ZSTD_WINDOW_LOG).map_err(Problem::internal)?;
         return Ok(unpack(&mut unpacking, "zstd", limit, reserved, charge)?.into());
     }
-    if body.len() as u64 > limit {
-        return Err(too_large(limit));
-    }
     Ok(body.clone())
 }
 
