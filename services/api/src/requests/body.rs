@@ -20,10 +20,10 @@ use unslide_runtime::job_bytes;
 const ROOM_FACTOR: u64 = 7;
 
 /// Returns the most bytes that `unpacked` bytes take as gzip or zstd, for a limit on bytes that are still packed. What does not
-/// compress is stored in blocks with a header of a few bytes each, so it is longer packed than unpacked.
+/// compress is longer packed than unpacked: a fast encoder writes it with fixed codes, of up to 9 bits a byte (RFC 1951 §3.2.6).
 #[must_use]
 pub fn packed_limit(unpacked: u64) -> u64 {
-    unpacked.saturating_add(unpacked / 64).saturating_add(1 << 10)
+    unpacked.saturating_add(unpacked / 8).saturating_add(1 << 10)
 }
 
 /// A request body with a limit.

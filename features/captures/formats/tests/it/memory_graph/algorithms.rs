@@ -83,6 +83,12 @@ fn dominators_are_those_of_petgraph() {
 
 #[test]
 fn components_are_those_of_petgraph() {
+    // petgraph recurses along the longest path, which takes more than the stack of a test without optimisation.
+    let compared = std::thread::Builder::new().stack_size(256 << 20).spawn(compare_components).unwrap();
+    compared.join().unwrap();
+}
+
+fn compare_components() {
     for random in graphs() {
         let found = Components::from_edges(&random.lists(), |_| true, |_| true);
         let (graph, above) = random.petgraph();
